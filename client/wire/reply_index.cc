@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/xspace/wire/wire.h"
 
 namespace jobscope {
 namespace {
@@ -33,22 +34,17 @@ class Cursor {
   uint64_t position() const { return position_; }
   uint64_t left() const { return left_; }
 
-  bool Byte(uint8_t* byte) {
-    if (left_ == 0) return false;
-    while (offset_ == slices_[slice_].size()) NextSlice();
-    *byte = slices_[slice_].begin()[offset_];
-    Advance(1);
-    return true;
-  }
-
-  bool Skip(uint64_t size) {
+  // Moves forward by `size` bytes and copies them to `out`, unless that is null.
+  bool Skip(uint64_t size, char* out = nullptr) {
     if (size > left_) return false;
     while (size > 0) {
-      const uint64_t here = std::min<uint64_t>(size, slices_[slice_].size() - offset_);
+      const grpc::Slice& slice = slices_[slice_];
+      const uint64_t here = std::min<uint64_t>(size, slice.size() - offset_);
       if (here == 0) {
         NextSlice();
         continue;
       }
+      if (out != nullptr) out = std::copy_n(slice.begin() + offset_, here, out);
       Advance(here);
       size -= here;
     }
@@ -57,21 +53,16 @@ class Cursor {
 
   bool String(uint64_t size, std::string* text) {
     if (size > left_) return false;
-    text->clear();
-    uint8_t byte = 0;
-    for (uint64_t i = 0; i < size && Byte(&byte); ++i) text->push_back(static_cast<char>(byte));
-    return true;
+    text->resize(size);
+    return Skip(size, text->data());
   }
 
   bool Varint(uint64_t* value) {
-    *value = 0;
-    for (int shift = 0; shift < 70; shift += 7) {
-      uint8_t byte = 0;
-      if (!Byte(&byte)) return false;
-      if (shift < 64) *value |= uint64_t{byte & 0x7fu} << shift;
-      if ((byte & 0x80) == 0) return true;
-    }
-    return false;
+    char bytes[xspace::kMaxVarintBytes];
+    const uint64_t size = std::min<uint64_t>(left_, sizeof(bytes));
+    (void)Cursor(*this).Skip(size, bytes);
+    const char* const end = xspace::ReadVarint(bytes, bytes + size, value);
+    return end != nullptr && Skip(static_cast<uint64_t>(end - bytes));
   }
 
   // Reads the header of a field; for kBytes also its size, which is then known to lie within the
