@@ -31,23 +31,21 @@ NativeStream::NativeStream(CallThreads* threads, Events events)
 void NativeStream::Write(const std::string& message) {
   const grpc::Slice slice(message);
   const absl::MutexLock lock(&mutex_);
-  if (write_over_ || close_wanted_ || finishing_) return;
-  outgoing_.emplace_back(&slice, 1);
+  if (finishing_) return;
+  writes_.Add(grpc::ByteBuffer(&slice, 1));
   Advance();
 }
 
 void NativeStream::Read() {
   const absl::MutexLock lock(&mutex_);
-  if (draining_) return;
-  read_wanted_ = true;
+  reads_.Want();
   Advance();
 }
 
 void NativeStream::Drain() {
   const absl::MutexLock lock(&mutex_);
-  close_wanted_ = true;
-  draining_ = true;
-  read_wanted_ = !reading_;
+  writes_.Close();
+  reads_.Drain();
   Advance();
 }
 
@@ -55,8 +53,7 @@ void NativeStream::Cancel() {
   context_.TryCancel();
   const absl::MutexLock lock(&mutex_);
   // gRPC reports the end when a message is read.
-  draining_ = true;
-  read_wanted_ = !reading_;
+  reads_.Drain();
   Advance();
 }
 
@@ -78,26 +75,22 @@ void NativeStream::OnRead(bool ok) {
   std::function<void(grpc::ByteBuffer*)> handler;
   {
     const absl::MutexLock lock(&mutex_);
-    reading_ = false;
     if (!ok) {
       Finish();
-    } else if (draining_) {
-      message_.Clear();
-      read_wanted_ = true;
-      Advance();
-    } else {
-      handling_ = true;
-      message.Swap(&message_);
-      handler = events_.message;
-    }
-    if (!handling_) {
       last = Leave();
       return;
     }
+    message.Swap(&message_);
+    if (!reads_.OnRead()) {
+      Advance();
+      last = Leave();
+      return;
+    }
+    handler = events_.message;
   }
   handler(&message);
   const absl::MutexLock lock(&mutex_);
-  handling_ = false;
+  reads_.OnHandled();
   Advance();
   last = Leave();
 }
@@ -105,14 +98,8 @@ void NativeStream::OnRead(bool ok) {
 void NativeStream::OnWritten(bool ok) {
   std::shared_ptr<NativeStream> last;
   const absl::MutexLock lock(&mutex_);
-  writing_ = false;
-  if (ok) {
-    Advance();
-  } else {
-    // The stream is broken, which the next read reports.
-    write_over_ = true;
-    outgoing_.clear();
-  }
+  writes_.OnDone(ok);  // the next read reports a broken stream
+  Advance();
   last = Leave();
 }
 
@@ -132,25 +119,22 @@ void NativeStream::OnFinished(bool) {
 
 void NativeStream::Advance() {
   if (!started_ || finishing_) return;
-  // Not while the last message is being handled: a failing read ends the stream, and `done` must
-  // come last.
-  if (read_wanted_ && !reading_ && !handling_) {
-    read_wanted_ = false;
-    reading_ = true;
+  if (reads_.Next()) {
     ++operations_;
     stream_->Read(&message_, read_tag_.AsTag());
   }
-  if (writing_ || write_over_) return;
-  if (!outgoing_.empty()) {
-    writing_ = true;
-    ++operations_;
-    stream_->Write(outgoing_.front(), write_tag_.AsTag());
-    outgoing_.pop_front();
-  } else if (close_wanted_) {
-    write_over_ = true;
-    writing_ = true;
-    ++operations_;
-    stream_->WritesDone(write_tag_.AsTag());
+  grpc::ByteBuffer message;
+  switch (writes_.Next(&message)) {
+    case WriteQueue::Operation::kNone:
+      break;
+    case WriteQueue::Operation::kWrite:
+      ++operations_;
+      stream_->Write(message, write_tag_.AsTag());
+      break;
+    case WriteQueue::Operation::kClose:
+      ++operations_;
+      stream_->WritesDone(write_tag_.AsTag());
+      break;
   }
 }
 

@@ -10,7 +10,6 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "client/native/stream_operations.h"
 #include "client/rpc/call_threads.h"
 
 namespace jobscope {
@@ -87,15 +87,9 @@ class NativeStream : public std::enable_shared_from_this<NativeStream> {
 
   absl::Mutex mutex_;
   Events events_ ABSL_GUARDED_BY(mutex_);
-  std::deque<grpc::ByteBuffer> outgoing_ ABSL_GUARDED_BY(mutex_);
+  ReadControl reads_ ABSL_GUARDED_BY(mutex_);
+  WriteQueue writes_ ABSL_GUARDED_BY(mutex_);
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
-  bool read_wanted_ ABSL_GUARDED_BY(mutex_) = false;
-  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
-  bool handling_ ABSL_GUARDED_BY(mutex_) = false;  // `events_.message` runs
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool close_wanted_ ABSL_GUARDED_BY(mutex_) = false;  // our side
-  bool write_over_ ABSL_GUARDED_BY(mutex_) = false;    // closed, or failed
-  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
   int operations_ ABSL_GUARDED_BY(mutex_) = 0;  // in the queue, or being handled
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
