@@ -16,7 +16,6 @@
 #include "common/text/foreign_text.h"
 #include "rpc/server_ended.h"
 #include "server/limits.h"
-#include "server/native/item_message.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/request_validation.h"
 
@@ -134,7 +133,7 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
                         LevelsText(options->recording), request.by_steps() ? ", by steps" : "",
                         ", lookback ", absl::FormatDuration(options->lookback)));
   wanted_lookback_ = options->lookback;
-  chunks_ = request.chunks();
+  writer_ = ItemWriter(request.chunks());
   by_steps_ = request.by_steps();
   auto capture = dependencies_.captures->New(*std::move(options));
   if (!capture.ok()) return capture.status();
@@ -144,7 +143,7 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
 }
 
 absl::Status CaptureStream::OnStart(const v1::Start& request) {
-  if (!armed_sent_) return OutOfOrder("start", "before `armed`");
+  if (armed_ns_ == 0) return OutOfOrder("start", "before `armed`");
   if (start_seen_) return OutOfOrder("start", "twice");
   StartContext context;
   context.monotonic_ns = MonotonicNs();
@@ -174,12 +173,11 @@ absl::Status CaptureStream::OnResume(const v1::Resume& request) {
   if (!id.ok()) return id.status();
   capture_ = *std::move(capture);
   id_ = *id;
-  next_item_ = resumed_at_ = request.next_item();
-  next_offset_ = request.next_offset();
-  chunks_ = request.chunks();
-  acknowledged_ = request.next_item() - 1;
-  armed_sent_ = start_seen_ = true;
-  NoteProgress();
+  writer_ = ItemWriter(request.chunks(), request.next_item(), request.next_offset());
+  watch_ = TransferWatch(request.next_item() - 1);
+  start_seen_ = true;
+  armed_ns_ = MonotonicNs();
+  watch_.OnSent(armed_ns_);
   TickEvery(kRecordingInterval);
   absl::MutexLock lock(&shared_mutex_);
   delivering_ = capture_;
@@ -190,11 +188,7 @@ absl::Status CaptureStream::OnAck(const v1::Ack& request) {
   if (!start_seen_) return OutOfOrder("ack", fetches_ ? "before `resume`" : "before `start`");
   auto status = capture_->Acknowledge(id_, request.through());
   if (!status.ok()) return status;
-  heard_ns_ = MonotonicNs();
-  if (request.through() > acknowledged_) {
-    acknowledged_ = request.through();
-    NoteProgress();
-  }
+  watch_.OnAcknowledged(request.through(), MonotonicNs());
   FinishIfComplete(capture_->Look(id_));
   return absl::OkStatus();
 }
@@ -230,7 +224,7 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
   if (capture_ == nullptr || ended_sent_) return false;
   const NativeCapture::Snapshot snapshot = capture_->Look(id_);
   if (!snapshot.cut.ok() || snapshot.phase == Phase::kArming) return false;
-  if (!armed_sent_) {
+  if (armed_ns_ == 0) {
     // Refused: no capture exists.
     if (snapshot.phase == Phase::kOver && !snapshot.result.ok()) {
       Finish(snapshot.result);
@@ -261,9 +255,8 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
 }
 
 bool CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
-  armed_sent_ = true;
   armed_ns_ = MonotonicNs();
-  NoteProgress();
+  watch_.OnSent(armed_ns_);
   TickEvery(by_steps_ ? kArmedByStepsInterval : kArmedInterval);
   const SessionArmed armed = capture_->armed();
   v1::CaptureResponse response;
@@ -281,41 +274,13 @@ bool CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
 }
 
 bool CaptureStream::WriteItems(grpc::ByteBuffer* message) {
-  const std::vector<xspace::HeldItem> items = capture_->NextItems(id_, next_item_, items_due_);
+  const std::vector<xspace::HeldItem> items = capture_->NextItems(id_, writer_.next(), items_due_);
   if (items.empty()) {
     items_due_ = false;
     return false;
   }
-  const size_t first_bytes = items.front().item.body.size();
-  if (chunks_ && first_bytes > limits::kMaxMessageItemBytes &&
-      first_bytes <= limits::kMaxItemBytes) {
-    WriteChunk(items.front(), message);
-    return true;
-  }
-  ItemMessage encoded = EncodeItems(items, limits::kMaxItemBytes);
-  message->Swap(&encoded.bytes);
-  next_item_ = items.back().item.number + 1;
-  next_offset_ = 0;
-  items_sent_ += items.size();
-  bytes_sent_ += message->Length();
-  left_out_ += encoded.left_out;
+  writer_.Write(items, message);
   return true;
-}
-
-void CaptureStream::WriteChunk(const xspace::HeldItem& item, grpc::ByteBuffer* message) {
-  const size_t body_bytes = item.item.body.size();
-  // Also when a client has resumed at an offset beyond the item's end.
-  if (item.item.number != next_item_ || next_offset_ >= body_bytes) next_offset_ = 0;
-  const size_t bytes = std::min<size_t>(body_bytes - next_offset_, limits::kMaxMessageItemBytes);
-  grpc::ByteBuffer chunk = EncodeChunk(item, next_offset_, bytes);
-  message->Swap(&chunk);
-  bytes_sent_ += message->Length();
-  next_item_ = item.item.number;
-  next_offset_ += bytes;
-  if (next_offset_ < body_bytes) return;
-  ++next_item_;
-  next_offset_ = 0;
-  ++items_sent_;
 }
 
 bool CaptureStream::WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message) {
@@ -323,15 +288,16 @@ bool CaptureStream::WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::By
   v1::CaptureResponse response;
   v1::Ended& ended = *response.mutable_ended();
   const bool delivers = snapshot.commanded && !snapshot.dropped;
-  ended.set_last_item(delivers ? snapshot.last_item : next_item_ - 1);
+  ended.set_last_item(delivers ? snapshot.last_item : writer_.next() - 1);
   if (!snapshot.commanded && snapshot.result.ok()) {
     ended.set_code(static_cast<int>(absl::StatusCode::kCancelled));
     ended.set_reason("the capture was ended before it was started");
   } else if (!snapshot.result.ok()) {
     ended.set_code(static_cast<int>(snapshot.result.code()));
     ended.set_reason(Printable(snapshot.result.message(), limits::kMaxStatusTextBytes));
-  } else if (left_out_ > 0) {
-    ended.set_reason(absl::StrCat(left_out_, " items are larger than ", limits::kMaxItemBytes,
+  } else if (writer_.left_out() > 0) {
+    ended.set_reason(absl::StrCat(writer_.left_out(), " items are larger than ",
+                                  limits::kMaxItemBytes,
                                   " bytes, the most that travels, and were sent empty"));
     Log(LogLevel::kWarning, absl::StrCat("a native capture: ", ended.reason()));
   }
@@ -340,7 +306,7 @@ bool CaptureStream::WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::By
 }
 
 void CaptureStream::OnSent() {
-  NoteProgress();
+  watch_.OnSent(MonotonicNs());
   if (ended_sent_) FinishIfComplete(capture_->Look(id_));
 }
 
@@ -371,21 +337,18 @@ void CaptureStream::OnWake() {
 void CaptureStream::OnTick() {
   const NativeCapture::Snapshot snapshot = capture_->Look(id_);
   const uint64_t now_ns = MonotonicNs();
-  const auto passed = [now_ns](uint64_t since_ns) {
-    return absl::Nanoseconds(static_cast<int64_t>(now_ns - since_ns));
-  };
   const NativeCaptureLimits& limits = dependencies_.captures->limits();
   if (snapshot.phase == Phase::kArmed || snapshot.phase == Phase::kStarted) progress_due_ = true;
   items_due_ = true;
-  if (!start_seen_ && armed_sent_ && passed(armed_ns_) > limits.armed) {
+  if (!start_seen_ && armed_ns_ != 0 &&
+      absl::Nanoseconds(static_cast<int64_t>(now_ns - armed_ns_)) > limits.armed) {
     capture_->Drop(absl::DeadlineExceededError(absl::StrCat(
         "the capture was armed for ", absl::FormatDuration(limits.armed), " and not started")));
   }
   if (snapshot.phase != Phase::kOver) return;
-  // Counted from the end of the recording: a client that stalls earlier blocks no other.
-  if (!std::exchange(over_seen_, true)) NoteProgress();
-  if (passed(moved_ns_) > limits.stall) capture_->YieldSlot();
-  if (passed(std::max(moved_ns_, heard_ns_)) > limits.hold) {
+  watch_.OnOver(now_ns);
+  if (watch_.Stalled(now_ns) > limits.stall) capture_->YieldSlot();
+  if (watch_.Silent(now_ns) > limits.hold) {
     Finish(absl::DeadlineExceededError(
         absl::StrCat("the capture has ended, and its client has received nothing of it for ",
                      absl::FormatDuration(limits.hold))));
@@ -434,8 +397,8 @@ bool CaptureStream::Delivers() const {
 
 std::string CaptureStream::Outcome() const {
   if (capture_ == nullptr) return {};
-  return absl::StrCat(bytes_sent_, " bytes, ", items_sent_, " items",
-                      resumed_at_ == 0 ? "" : absl::StrCat(", resumed at item ", resumed_at_),
+  return absl::StrCat(writer_.bytes(), " bytes, ", writer_.items(), " items",
+                      fetches_ ? absl::StrCat(", resumed at item ", writer_.first()) : "",
                       unknown_requests_ == 0
                           ? ""
                           : absl::StrCat(", ", unknown_requests_, " requests of unknown kinds"),

@@ -14,10 +14,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "common/clock/clock.h"
 #include "jobscope/v1/profiler.pb.h"
+#include "server/native/item_writer.h"
 #include "server/native/native_capture.h"
 #include "server/native/native_captures.h"
+#include "server/native/transfer_watch.h"
 #include "server/rpc/ceilings.h"
 #include "server/rpc/stream_call.h"
 
@@ -67,14 +68,11 @@ class CaptureStream final : public StreamCall {
   absl::Status OnAck(const v1::Ack& request);
   absl::Status OnFinish(const v1::Finish& request);
 
-  void Attached(std::shared_ptr<NativeCapture> capture);
   bool WriteArmed(grpc::ByteBuffer* message);
   bool WriteItems(grpc::ByteBuffer* message);
-  void WriteChunk(const xspace::HeldItem& item, grpc::ByteBuffer* message);
   bool WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message);
   // Finishes the stream once the client has everything.
   void FinishIfComplete(const NativeCapture::Snapshot& snapshot);
-  void NoteProgress() { moved_ns_ = MonotonicNs(); }
 
   const Dependencies dependencies_;
   const bool fetches_;
@@ -85,27 +83,17 @@ class CaptureStream final : public StreamCall {
   absl::Duration wanted_lookback_;
   // Times on MONOTONIC.
   uint64_t arm_received_ns_ = 0;
-  uint64_t armed_ns_ = 0;  // when `armed` was sent
-  uint64_t moved_ns_ = 0;  // when something was last sent, or acknowledged for the first time
-  uint64_t heard_ns_ = 0;  // when the client last acknowledged anything
-  bool over_seen_ = false;
-  bool armed_sent_ = false;
+  uint64_t armed_ns_ = 0;  // when `armed` was sent; 0: not yet
   bool start_seen_ = false;
   bool started_sent_ = false;
   bool progress_due_ = false;
   bool items_due_ = false;      // even if they do not fill a message
   bool ended_sent_ = false;     // it may still be in transit
   bool client_closed_ = false;  // no acknowledgement will come
-  bool chunks_ = false;         // the client accepts chunks
   bool by_steps_ = false;       // the client starts at a step, which it predicts from the progress
-  uint64_t next_item_ = 1;
-  uint64_t next_offset_ = 0;  // in the body of that item, if it is sent in chunks
-  uint64_t resumed_at_ = 0;
-  uint64_t items_sent_ = 0;
-  uint64_t bytes_sent_ = 0;
-  uint64_t left_out_ = 0;
   uint64_t unknown_requests_ = 0;
-  uint64_t acknowledged_ = 0;
+  ItemWriter writer_;
+  TransferWatch watch_;
 
   mutable absl::Mutex shared_mutex_;
   // A capture that was started, until the stream is finished.

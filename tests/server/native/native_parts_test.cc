@@ -13,7 +13,9 @@
 #include "server/limits.h"
 #include "server/native/item_ledger.h"
 #include "server/native/item_message.h"
+#include "server/native/item_writer.h"
 #include "server/native/native_capture.h"
+#include "server/native/transfer_watch.h"
 #include "server/rpc/call_registry.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/request_validation.h"
@@ -84,6 +86,71 @@ TEST(ItemMessageTest, WhatIsTooLargeKeepsItsNumber) {
   EXPECT_EQ(response.items().items(0).number(), 1U);
   EXPECT_TRUE(response.items().items(0).has_raw_plane());
   EXPECT_EQ(response.items().items(1).number(), 2U);
+}
+
+std::string Body(size_t bytes) {
+  v1::RawPlane raw;
+  raw.mutable_plane()->assign(bytes, 'x');
+  return raw.SerializeAsString();
+}
+
+TEST(ItemWriterTest, WritesALargeItemInChunksIfTheClientAcceptsThem) {
+  xspace::Store store(4 << 20);
+  const std::string large = Body(limits::kMaxMessageItemBytes);
+  ASSERT_TRUE(store.Append(xspace::ItemKind::kRawPlane, large));
+  ASSERT_TRUE(store.Append(xspace::ItemKind::kRawPlane, Body(1)));
+  ItemWriter writer(/*chunks=*/true);
+  std::string body;
+  uint64_t bytes = 0;
+  while (writer.next() == 1) {
+    grpc::ByteBuffer message;
+    writer.Write(Read(store), &message);
+    const v1::CaptureResponse response = Parse(message);
+    EXPECT_EQ(response.chunk().offset(), body.size());
+    ASSERT_FALSE(response.chunk().data().empty());
+    body += response.chunk().data();
+    bytes += message.Length();
+  }
+  EXPECT_EQ(body, large);
+  EXPECT_EQ(writer.items(), 1u);
+  grpc::ByteBuffer message;
+  writer.Write(store.Read(2, 1), &message);
+  EXPECT_EQ(Parse(message).items().items(0).number(), 2u);
+  EXPECT_EQ(writer.next(), 3u);
+  EXPECT_EQ(writer.items(), 2u);
+  EXPECT_EQ(writer.bytes(), bytes + message.Length());
+
+  ItemWriter whole;
+  whole.Write(Read(store), &message);
+  EXPECT_EQ(Parse(message).items().items_size(), 2);
+  EXPECT_EQ(whole.next(), 3u);
+}
+
+TEST(ItemWriterTest, ResumesInsideOfAnItemUnlessItEndsBefore) {
+  xspace::Store store(4 << 20);
+  const std::string large = Body(limits::kMaxMessageItemBytes);
+  ASSERT_TRUE(store.Append(xspace::ItemKind::kRawPlane, large));
+  for (const uint64_t offset : {uint64_t{0}, uint64_t{5}, uint64_t{large.size()}}) {
+    ItemWriter writer(/*chunks=*/true, /*first=*/1, offset);
+    grpc::ByteBuffer message;
+    writer.Write(Read(store), &message);
+    EXPECT_EQ(Parse(message).chunk().offset(), offset == large.size() ? 0 : offset);
+    EXPECT_EQ(writer.next(), offset == 5 ? 2u : 1u) << "the rest fits in one chunk";
+  }
+}
+
+TEST(TransferWatchTest, CountsFromTheLastNewsAndFromTheEndOfTheRecording) {
+  TransferWatch watch(/*acknowledged=*/3);
+  watch.OnSent(100);
+  EXPECT_EQ(watch.Stalled(150), absl::Nanoseconds(50));
+  watch.OnOver(200);
+  watch.OnOver(250);
+  EXPECT_EQ(watch.Stalled(300), absl::Nanoseconds(100));
+  watch.OnAcknowledged(3, 400);  // which is known
+  EXPECT_EQ(watch.Stalled(500), absl::Nanoseconds(300));
+  EXPECT_EQ(watch.Silent(500), absl::Nanoseconds(100));
+  watch.OnAcknowledged(4, 600);
+  EXPECT_EQ(watch.Stalled(600), absl::ZeroDuration());
 }
 
 TEST(ItemLedgerTest, KnowsWhatTheClientLacks) {
