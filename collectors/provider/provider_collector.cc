@@ -5,23 +5,19 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "collectors/xspace_import/foreign_xspace.h"
-#include "common/xspace/segment/trace_planes.h"
 #include "jobscope/jobscope_c.h"
 
 namespace jobscope {
 namespace {
 
-using std::chrono::milliseconds;
+using provider::Instant;
+using provider::InstantOf;
+using provider::SessionEncoder;
 
-// Interval between checks for new events, and how long events are held. A session's end reaches its
-// collectors within milliseconds, unless the machine is starved; events that began after the end
-// and arrived within that time are detected.
+// Interval between checks for new events.
 constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
-constexpr auto kHoldFor = milliseconds(200);
 
 // Time limit of Unregister for a running callback.
 constexpr absl::Duration kCallbackTimeout = absl::Seconds(1);
@@ -34,14 +30,14 @@ constexpr size_t kMaxEventBytes = 4096;
 constexpr char kNotRegistered[] = "its provider has been unregistered";
 constexpr char kUnregisteredMeanwhile[] = "its provider was unregistered during the capture";
 
-int64_t Signed(uint64_t value) {
-  return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX));
-}
-
 }  // namespace
 
 ProviderCollector::ProviderCollector(std::string_view name, int index)
-    : name_(name), index_(index), sink_{}, session_{} {
+    : name_(name),
+      index_(index),
+      sink_{},
+      session_{},
+      encoder_(std::make_unique<SessionEncoder>(name_, index_, nullptr, nullptr)) {
   sink_.abi.size = sizeof(sink_.abi);
   sink_.abi.add = &AddFromC;
   sink_.abi.add_xspace = &AddXSpaceFromC;
@@ -91,8 +87,7 @@ absl::Status ProviderCollector::Unregister() {
   }
   if (!registered_) return absl::OkStatus();  // another call has done it
   if (phase_ != Phase::kIdle) {
-    const ClockSample now = SampleClocks(/*uses_tsc=*/false, /*tries=*/1);
-    CallStop(Signed(now.monotonic_ns), Signed(now.realtime_ns));
+    CallStop(provider::InstantNow());
     degraded_reason_ = kUnregisteredMeanwhile;
   }
   registered_ = false;
@@ -148,18 +143,17 @@ absl::Status ProviderCollector::Call(jobscope_provider_callback callback, const 
 
 void ProviderCollector::Leave() {
   phase_ = Phase::kIdle;
-  incoming_.reset();
+  intake_.Close();
 }
 
 absl::Status ProviderCollector::Arm(const ArmRequest& request) {
   const MutexLock lock(&mutex_);
   pid_.store(getpid(), std::memory_order_relaxed);
   phase_ = Phase::kIdle;
-  incoming_.reset();
+  intake_ = {};
   off_reason_.clear();
   degraded_reason_.clear();
   gone_ = false;
-  attempted_ = malformed_ = buffer_full_ = 0;
   lost_so_far_ = 0;
   account_unknown_ = false;
   session_ = {};
@@ -170,12 +164,7 @@ absl::Status ProviderCollector::Arm(const ArmRequest& request) {
   session_.python_tracer_level = request.recording.python_tracer_level;
   {
     const MutexLock writing(&writing_);
-    request_ = request;
-    held_.clear();
-    writer_.reset();
-    xspaces_.reset();
-    account_ = {};
-    end_ns_ = INT64_MAX;
+    encoder_ = std::make_unique<SessionEncoder>(name_, index_, request.sink, request.names);
   }
   takes_part_ = request.recording.frameworks.Takes(name_);
   if (!takes_part_) {
@@ -196,28 +185,19 @@ absl::Status ProviderCollector::Arm(const ArmRequest& request) {
 absl::Status ProviderCollector::Start(const StartRequest& request) {
   const MutexLock lock(&mutex_);
   if (phase_ != Phase::kArmed || !BeginCall()) return absl::OkStatus();
-  session_.begin_monotonic_ns = Signed(request.map.ToMonotonicNs(request.start_ticks));
-  session_.begin_realtime_ns = request.map.ToUnixNs(request.start_ticks);
+  const Instant begin = InstantOf(request.map, request.start_ticks);
+  session_.begin_monotonic_ns = begin.monotonic_ns;
+  session_.begin_realtime_ns = begin.realtime_ns;
   if (request.end_ticks != UINT64_MAX) {
-    session_.end_monotonic_ns = Signed(request.map.ToMonotonicNs(request.end_ticks));
-    session_.end_realtime_ns = request.map.ToUnixNs(request.end_ticks);
+    const Instant end = InstantOf(request.map, request.end_ticks);
+    session_.end_monotonic_ns = end.monotonic_ns;
+    session_.end_realtime_ns = end.realtime_ns;
   }
   {
     const MutexLock writing(&writing_);
-    map_ = request.map;
-    realtime_ = callbacks_.realtime;
-    const uint64_t zero = request.map.zero_ticks();
-    window_.zero_ns =
-        realtime_ ? request.map.ToUnixNs(zero) : Signed(request.map.ToMonotonicNs(zero));
-    window_.start_ps = request.map.ToPs(request.start_ticks);
-    if (request.end_ticks != UINT64_MAX) {
-      end_ns_ = realtime_ ? session_.end_realtime_ns : session_.end_monotonic_ns;
-    }
-    writer_ = std::make_unique<provider::TraceWriter>(name_, index_, request_.sink, request_.names,
-                                                      window_);
-    before_ = SampleClocks(uses_tsc_);
+    encoder_->Begin(request, callbacks_.realtime, uses_tsc_);
   }
-  incoming_ = std::make_unique<provider::EventBatch>();
+  intake_.Open();
   phase_ = Phase::kRecording;
   absl::Status status = Call(callbacks_.start, "start");
   if (status.ok()) return status;
@@ -225,7 +205,8 @@ absl::Status ProviderCollector::Start(const StartRequest& request) {
   const MutexLock writing(&writing_);
   Hold();
   Leave();
-  Finish(std::min(end_ns_, NowNs()));
+  encoder_->EndAt(provider::InstantNow());
+  encoder_->Finish();
   return status;
 }
 
@@ -249,24 +230,17 @@ int ProviderCollector::Add(const jobscope_provider_event* events, size_t count) 
   const size_t stride = events->size;
   const char* at = reinterpret_cast<const char*>(events);
   const MutexLock lock(&mutex_);
-  if (incoming_ == nullptr) return JOBSCOPE_E_STATE;
+  if (!intake_.open()) return JOBSCOPE_E_STATE;
   for (size_t i = 0; i < count; ++i, at += stride) {
     jobscope_provider_event event;
     std::memcpy(&event, at, sizeof(event));
-    ++attempted_;
-    if (incoming_->bytes() >= kBufferBytes && phase_ == Phase::kStopping) {
+    if (intake_.full() && phase_ == Phase::kStopping) {
       // The window's end is known and nobody else processes the events: encode them here.
       const MutexLock writing(&writing_);
       Hold();
-      Encode(Clock::time_point::max(), end_ns_);
+      encoder_->EncodeAll();
     }
-    if (incoming_->bytes() >= kBufferBytes) {
-      ++buffer_full_;
-      lost_so_far_.fetch_add(1, std::memory_order_relaxed);
-    } else if (!incoming_->Add(event)) {
-      ++malformed_;
-      lost_so_far_.fetch_add(1, std::memory_order_relaxed);
-    }
+    if (!intake_.Add(event)) lost_so_far_.fetch_add(1, std::memory_order_relaxed);
   }
   return JOBSCOPE_OK;
 }
@@ -299,63 +273,34 @@ int ProviderCollector::AddXSpaceFromC(jobscope_provider_sink* sink, const void* 
 absl::Status ProviderCollector::AddXSpace(std::string_view bytes) {
   if (InForkedChild()) return absl::FailedPreconditionError("this is a forked child");
   MutexLock lock(&mutex_);
-  if (phase_ != Phase::kStopping || incoming_ == nullptr) {
+  if (phase_ != Phase::kStopping || !intake_.open()) {
     return absl::FailedPreconditionError("an XSpace can be added only inside of stop()");
   }
   const MutexLock writing(&writing_);
   lock.Release();  // merging takes time proportional to the XSpace's size
-  if (xspaces_ == nullptr) {
-    framework::ForeignOptions options;
-    options.origin = name_;
-    options.segment_source = kSourceProviderXSpace + static_cast<uint32_t>(index_);
-    options.drop_steps = true;  // only the program's own marks remain
-    xspaces_ = std::make_unique<framework::ForeignXSpace>(request_.sink, request_.names,
-                                                          std::move(options));
-  }
-  framework::ForeignWindow window;
-  window.start_ps = window_.start_ps;
-  window.end_ps = (end_ns_ - window_.zero_ns) * 1000;
-  const framework::ForeignTime time(map_, before_, SampleClocks(uses_tsc_));
-  return xspaces_->Merge(bytes, time, window);
+  return encoder_->AddXSpace(bytes);
 }
 
-void ProviderCollector::Hold() {
-  if (incoming_ == nullptr || incoming_->events().empty()) return;
-  held_.push_back({Clock::now(), std::move(incoming_)});
-  incoming_ = std::make_unique<provider::EventBatch>();
-}
-
-void ProviderCollector::Encode(Clock::time_point until, int64_t end_ns) {
-  while (!held_.empty() && held_.front().came <= until) {
-    // No longer held when writing throws: it would be written twice.
-    const std::unique_ptr<provider::EventBatch> batch = std::move(held_.front().batch);
-    held_.pop_front();
-    if (writer_ != nullptr) writer_->Write(*batch, end_ns);
-  }
-}
+void ProviderCollector::Hold() { encoder_->Hold(intake_.Take(), SessionEncoder::Clock::now()); }
 
 absl::Duration ProviderCollector::Drain() {
   MutexLock lock(&mutex_);
   if (phase_ != Phase::kRecording) return absl::InfiniteDuration();
   const MutexLock writing(&writing_);
   // Losses then occur in the buffer, where they are counted.
-  if (request_.sink->Full()) return kLookEvery;
+  if (encoder_->Full()) return kLookEvery;
   Hold();
   lock.Release();
-  size_t held_bytes = 0;
-  for (const Held& held : held_) held_bytes += held.batch->bytes();
-  const auto now = Clock::now();
-  // An event that ends in the future is clipped to now.
-  Encode(held_bytes > kBufferBytes ? now : now - kHoldFor, std::min(end_ns_, NowNs()));
+  encoder_->EncodeOld(SessionEncoder::Clock::now());
   return kLookEvery;
 }
 
-void ProviderCollector::CallStop(int64_t end_monotonic_ns, int64_t end_realtime_ns) {
-  session_.end_monotonic_ns = end_monotonic_ns;
-  session_.end_realtime_ns = end_realtime_ns;
+void ProviderCollector::CallStop(const Instant& end) {
+  session_.end_monotonic_ns = end.monotonic_ns;
+  session_.end_realtime_ns = end.realtime_ns;
   {
     const MutexLock writing(&writing_);
-    end_ns_ = std::min(end_ns_, realtime_ ? end_realtime_ns : end_monotonic_ns);
+    encoder_->EndAt(end);
   }
   if (BeginCall()) {
     phase_ = Phase::kStopping;
@@ -366,7 +311,7 @@ void ProviderCollector::CallStop(int64_t end_monotonic_ns, int64_t end_realtime_
   phase_ = Phase::kIdle;
   const MutexLock writing(&writing_);
   Hold();
-  incoming_.reset();
+  intake_.Close();
 }
 
 absl::Status ProviderCollector::Stop(uint64_t end_ticks) {
@@ -375,38 +320,24 @@ absl::Status ProviderCollector::Stop(uint64_t end_ticks) {
   TickMap map;
   {
     const MutexLock writing(&writing_);
-    map = map_;
+    map = encoder_->map();
   }
   if (phase_ == Phase::kArmed) {  // without a start there is no window
-    CallStop(0, 0);
+    CallStop({});
   } else if (phase_ == Phase::kRecording) {
-    CallStop(Signed(map.ToMonotonicNs(end_ticks)), map.ToUnixNs(end_ticks));
+    CallStop(InstantOf(map, end_ticks));
   }
   lock.Release();
   const MutexLock writing(&writing_);
-  if (writer_ != nullptr) Finish(end_ns_);
+  if (encoder_->begun()) encoder_->Finish();
   return absl::OkStatus();
-}
-
-int64_t ProviderCollector::NowNs() const {
-  return realtime_ ? RealtimeNs() : Signed(MonotonicNs());
-}
-
-void ProviderCollector::Finish(int64_t end_ns) {
-  Encode(Clock::time_point::max(), end_ns);
-  if (xspaces_ != nullptr) xspaces_->Finish();
-  writer_->Finish();
-  account_ = writer_->account();
-  writer_.reset();
 }
 
 CollectorReport ProviderCollector::Report() {
   CollectorReport report;
   const MutexLock lock(&mutex_);
   const MutexLock writing(&writing_);
-  incoming_.reset();
-  held_.clear();
-  writer_.reset();
+  intake_.Close();
   if (!takes_part_) {
     report.state = CollectorState::kOff;
     report.reason = off_reason_;
@@ -416,31 +347,14 @@ CollectorReport ProviderCollector::Report() {
     report.state = CollectorState::kDegraded;
     report.reason = degraded_reason_;
   }
-  report.events = account_.events;
-  report.outside = account_.outside;
-  const auto lost = [&report](const char* cause, uint64_t events) {
-    if (events > 0) report.lost_by_cause[cause] = events;
-  };
-  lost("store_full", account_.store_full);
-  lost("buffer_full", buffer_full_);
-  lost("malformed", malformed_);
-  lost("too_many_lines", account_.without_line);
-  report.attempted = attempted_;
+  report.attempted = intake_.attempted();
+  if (intake_.buffer_full() > 0) report.lost_by_cause["buffer_full"] = intake_.buffer_full();
+  if (intake_.malformed() > 0) report.lost_by_cause["malformed"] = intake_.malformed();
   report.account_unknown = account_unknown_;
-  AddXSpacesTo(&report);
-  xspaces_.reset();
+  encoder_->AddTo(&report);
+  encoder_->Discard();
   lost_so_far_ = 0;
   return report;
-}
-
-void ProviderCollector::AddXSpacesTo(CollectorReport* report) const {
-  if (xspaces_ == nullptr) return;
-  const framework::ForeignAccount& account = xspaces_->account();
-  report->attempted += account.attempted;
-  report->events += account.events;
-  report->outside += account.outside;
-  for (const auto& [cause, events] : account.lost_by_cause) report->lost_by_cause[cause] += events;
-  report->warnings.insert(report->warnings.end(), account.warnings.begin(), account.warnings.end());
 }
 
 }  // namespace jobscope

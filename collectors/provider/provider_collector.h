@@ -7,10 +7,8 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,16 +17,12 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
-#include "collectors/provider/event_batch.h"
-#include "collectors/provider/trace_writer.h"
+#include "collectors/provider/intake.h"
+#include "collectors/provider/session_encoder.h"
 #include "common/sync/mutex.h"
 #include "jobscope/provider.h"
 
 namespace jobscope {
-
-namespace framework {
-class ForeignXSpace;
-}  // namespace framework
 
 // Copy of a jobscope_provider's fields.
 struct ProviderCallbacks {
@@ -43,14 +37,9 @@ struct ProviderCallbacks {
 // come and go. Callbacks run on the collector's thread, which holds no lock that the application
 // needs; events come from any thread.
 //
-// Added events wait in a bounded buffer until the collector's thread encodes them. It delays this,
-// because an event that began after the session's end, which becomes known late, must not be in the
-// trace.
+// Added events wait in a bounded buffer until the collector's thread encodes them.
 class ProviderCollector : public Collector {
  public:
-  // Bounds the memory of waiting events, once for incoming and once for held ones.
-  static constexpr size_t kBufferBytes = 4 << 20;
-
   // `name` must be valid (see provider_registry.h); `index` must be unique among providers.
   ProviderCollector(std::string_view name, int index);
   ~ProviderCollector() override;
@@ -77,15 +66,10 @@ class ProviderCollector : public Collector {
   uint64_t LostSoFar() const override { return lost_so_far_.load(std::memory_order_relaxed); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   enum class Phase { kIdle, kArmed, kRecording, kStopping };
   struct Sink {
     jobscope_provider_sink abi;  // first member: callbacks get a pointer to it
     ProviderCollector* owner;
-  };
-  struct Held {
-    Clock::time_point came;
-    std::unique_ptr<provider::EventBatch> batch;
   };
 
   static int AddFromC(jobscope_provider_sink* sink, const jobscope_provider_event* events,
@@ -103,20 +87,11 @@ class ProviderCollector : public Collector {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs the stop callback once, for the session's Stop or Unregister. No event is accepted
   // afterwards.
-  void CallStop(int64_t end_monotonic_ns, int64_t end_realtime_ns)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CallStop(const provider::Instant& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes the session's provider from the session.
   void Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Moves incoming events to the held ones.
+  // Moves the events of the intake to the encoder.
   void Hold() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_, writing_);
-  // Adds the account of xspaces_ to the report.
-  void AddXSpacesTo(CollectorReport* report) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
-  // Encodes events that arrived before `until`.
-  void Encode(Clock::time_point until, int64_t end_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
-  // Encodes everything and closes the account.
-  void Finish(int64_t end_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
-  // On the provider's clock.
-  int64_t NowNs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   // Returns true in a fork of a process that has captured: its locks may be held by threads that do
   // not exist.
   bool InForkedChild() const;
@@ -140,29 +115,16 @@ class ProviderCollector : public Collector {
   // The participating provider was unregistered.
   bool gone_ ABSL_GUARDED_BY(mutex_) = false;
   jobscope_provider_session session_ ABSL_GUARDED_BY(mutex_);
-  // Null: nothing is recorded.
-  std::unique_ptr<provider::EventBatch> incoming_ ABSL_GUARDED_BY(mutex_);
+  provider::Intake intake_ ABSL_GUARDED_BY(mutex_);      // open while events are recorded
   std::string off_reason_ ABSL_GUARDED_BY(mutex_);       // why it does not take part
   std::string degraded_reason_ ABSL_GUARDED_BY(mutex_);  // first problem at the end of the session
-  uint64_t attempted_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t malformed_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t buffer_full_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<uint64_t> lost_so_far_{0};
   std::atomic<bool> account_unknown_{false};  // memory ran out while events were added
 
   // Guards encoding. Acquired after mutex_, or alone.
   Mutex writing_;
-  ArmRequest request_ ABSL_GUARDED_BY(writing_);
-  TickMap map_ ABSL_GUARDED_BY(writing_);
-  bool realtime_ ABSL_GUARDED_BY(writing_) = false;
-  // On the provider's clock, once known.
-  int64_t end_ns_ ABSL_GUARDED_BY(writing_) = INT64_MAX;
-  std::deque<Held> held_ ABSL_GUARDED_BY(writing_);
-  std::unique_ptr<provider::TraceWriter> writer_ ABSL_GUARDED_BY(writing_);
-  provider::TraceWriter::Window window_ ABSL_GUARDED_BY(writing_);
-  ClockSample before_ ABSL_GUARDED_BY(writing_);  // the clocks before the provider began
-  std::unique_ptr<framework::ForeignXSpace> xspaces_ ABSL_GUARDED_BY(writing_);
-  provider::TraceWriter::Account account_ ABSL_GUARDED_BY(writing_);
+  // Of the last session; never null.
+  std::unique_ptr<provider::SessionEncoder> encoder_ ABSL_GUARDED_BY(writing_);
 };
 
 }  // namespace jobscope
