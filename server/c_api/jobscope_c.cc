@@ -33,7 +33,7 @@ jobscope::StartOutcome Start(const jobscope_server_options* given) {
     return {JOBSCOPE_E_INVALID, "options.size is not set: write options.size = sizeof(options)",
             ""};
   }
-  jobscope::ProcessServerOptions request;
+  jobscope::ServerOptions request;
   if (!CopyText(options.address, kMaxAddressBytes, &request.address)) {
     return {JOBSCOPE_E_INVALID, "options.address is longer than 1,024 bytes", ""};
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/process/environment.h"
 
+#include <cstdint>
+#include <variant>
+
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -8,12 +11,9 @@
 #include "absl/strings/string_view.h"
 #include "common/process/own_environment.h"
 #include "common/text/foreign_text.h"
-#include "server/limits.h"
 
 namespace jobscope {
 namespace {
-
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 class Reader {
  public:
@@ -35,17 +35,17 @@ class Reader {
     return false;
   }
 
-  // A number from `least` to `most`, times `unit`.
-  std::optional<uint64_t> Number(const char* name, uint64_t least, uint64_t most,
-                                 uint64_t unit = 1) {
-    const std::string value = Text(name);
-    if (value.empty()) return std::nullopt;
-    uint64_t number = 0;
-    if (!absl::SimpleAtoi(value, &number) || number < least || number > most) {
-      Refuse(name, value, absl::StrCat(least, " to ", most));
-      return std::nullopt;
+  void Read(const ServerOption& option, std::string* text) { *text = Text(option.variable); }
+  void Read(const ServerOption& option, bool* flag) { *flag = Flag(option.variable); }
+  void Read(const ServerOption& option, uint64_t* number) {
+    const std::string value = Text(option.variable);
+    if (value.empty()) return;
+    const uint64_t least = option.least / option.unit;
+    const uint64_t most = option.most / option.unit;
+    if (!absl::SimpleAtoi(value, number) || *number < least || *number > most) {
+      Refuse(option.variable, value, absl::StrCat(least, " to ", most));
     }
-    return number * unit;
+    *number *= option.unit;
   }
 
   void CheckLogLevel(const char* name) {
@@ -74,26 +74,13 @@ absl::StatusOr<Environment> ReadEnvironment(
     const std::function<const char*(const char*)>& get_variable) {
   Reader reader(get_variable);
   Environment environment;
-  environment.listen = reader.Text("JOBSCOPE_LISTEN");
   environment.disable = reader.Flag("JOBSCOPE_DISABLE");
   environment.port_dir = reader.Text("JOBSCOPE_PORT_DIR");
-  environment.insecure = reader.Flag("JOBSCOPE_INSECURE");
-  environment.store_bytes = reader.Number("JOBSCOPE_STORE_MB", limits::kMinStoreBytes / kMiB,
-                                          limits::kMaxStoreBytes / kMiB, kMiB);
-  environment.tls_cert = reader.Text("JOBSCOPE_TLS_CERT");
-  environment.tls_key = reader.Text("JOBSCOPE_TLS_KEY");
-  environment.tls_ca = reader.Text("JOBSCOPE_TLS_CA");
-  environment.token_file = reader.Text("JOBSCOPE_TOKEN_FILE");
-  environment.allow_close = reader.Flag("JOBSCOPE_ALLOW_CLOSE");
-  environment.allow_users = reader.Text("JOBSCOPE_ALLOW_USERS");
-  environment.tls_allowed_names = reader.Text("JOBSCOPE_TLS_ALLOWED_NAMES");
-  environment.max_levels = reader.Text("JOBSCOPE_MAX_LEVELS");
-  environment.max_duration_ms =
-      reader.Number("JOBSCOPE_MAX_DURATION_MS", 1, limits::kMaxDurationMs);
-  environment.max_trace_bytes = reader.Number(
-      "JOBSCOPE_MAX_TRACE_MB", limits::kMinTraceBytes / kMiB, limits::kMaxTraceBytes / kMiB, kMiB);
-  environment.max_captures_per_minute =
-      reader.Number("JOBSCOPE_MAX_CAPTURES_PER_MINUTE", 1, limits::kMaxCapturesPerMinute);
+  for (const ServerOption& option : kServerOptions) {
+    if (option.variable == nullptr) continue;
+    std::visit([&](auto member) { reader.Read(option, &(environment.options.*member)); },
+               option.member);
+  }
   reader.CheckLogLevel("JOBSCOPE_LOG_LEVEL");
   if (!reader.status().ok()) return reader.status();
   return environment;

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -29,6 +28,7 @@
 #include "server/listen/port_file.h"
 #include "server/process/environment.h"
 #include "server/process/exit_delivery.h"
+#include "server/process/server_options.h"
 #include "server/process/worker_runtime.h"
 #include "server/rpc/ceilings.h"
 #include "server/security/allowed_users.h"
@@ -41,35 +41,22 @@ namespace {
 constexpr absl::Duration kStopLimit = absl::Seconds(2);
 constexpr absl::Duration kLockPoll = absl::Milliseconds(1);
 
-// Options after applying the environment; two starts are compared by these.
+// The settings of a start.
 struct Resolved {
-  std::string address;
-  bool insecure = false;
-  uint64_t store_bytes = 0;
-  uint32_t ring_records = 0;
-  uint64_t rings_cap_bytes = 0;
-  bool no_always_on = false;
+  ServerOptions options;  // after applying the environment
   std::string port_dir;
   CredentialFiles credentials;
   AllowedUsers allowed_users;
   Ceilings ceilings;
-  // As given: what two starts are compared by.
-  std::string allow_users;
-  std::string max_levels;
-  bool allow_close = false;
   bool by_environment = false;  // nothing was chosen in code
 
-  auto Key() const {
-    return std::tie(address, insecure, store_bytes, ring_records, rings_cap_bytes, no_always_on,
-                    port_dir, credentials.tls_certificate.path, credentials.tls_key.path,
-                    credentials.tls_authorities.path, credentials.token.path,
-                    credentials.tls_allowed_names, allow_users, max_levels, ceilings.duration_ms,
-                    ceilings.trace_bytes, ceilings.captures_per_minute, allow_close);
+  bool SameAs(const Resolved& other) const {
+    return options == other.options && port_dir == other.port_dir;
   }
 };
 
 struct Running {
-  Resolved options;
+  Resolved settings;
   std::unique_ptr<GrpcServer> server;
   std::string port_file;
   uint64_t number = 0;  // of the start, in this process
@@ -129,49 +116,9 @@ StartOutcome Failed(const absl::Status& status) {
 
 // Whether this is the operator's server: that of `jobscope run`, or of a program that leaves all
 // settings to JOBSCOPE_LISTEN.
-bool IsOfEnvironment(const ProcessServerOptions& options, const Environment& environment) {
-  return (options.address.empty() || options.address == environment.listen) && !options.insecure &&
-         options.store_bytes == 0 && options.ring_records == 0 && options.rings_cap_bytes == 0 &&
-         !options.no_always_on && options.tls_cert.empty() && options.tls_key.empty() &&
-         options.tls_ca.empty() && options.token_file.empty() &&
-         options.tls_allowed_names.empty() && options.allow_users.empty() &&
-         options.max_levels.empty() && options.max_duration_ms == 0 &&
-         options.max_trace_bytes == 0 && options.max_captures_per_minute == 0 &&
-         !options.allow_close;
-}
-
-// Chooses the file given in code, otherwise the one in the environment.
-void Choose(const std::string& in_code, const char* option, const std::string& in_environment,
-            const char* variable, FileSetting* file) {
-  if (!in_code.empty()) *file = {in_code, option};
-  if (in_code.empty() && !in_environment.empty()) *file = {in_environment, variable};
-}
-
-CredentialFiles ChooseCredentials(const ProcessServerOptions& options,
-                                  const Environment& environment) {
-  CredentialFiles files;
-  Choose(options.tls_cert, "options.tls_cert", environment.tls_cert, "JOBSCOPE_TLS_CERT",
-         &files.tls_certificate);
-  Choose(options.tls_key, "options.tls_key", environment.tls_key, "JOBSCOPE_TLS_KEY",
-         &files.tls_key);
-  Choose(options.tls_ca, "options.tls_ca", environment.tls_ca, "JOBSCOPE_TLS_CA",
-         &files.tls_authorities);
-  Choose(options.token_file, "options.token_file", environment.token_file, "JOBSCOPE_TOKEN_FILE",
-         &files.token);
-  files.tls_allowed_names =
-      options.tls_allowed_names.empty() ? environment.tls_allowed_names : options.tls_allowed_names;
-  return files;
-}
-
-// The option in code, else the environment's, else `otherwise`. INVALID_ARGUMENT: it is out of
-// range; the environment's was checked when it was read.
-absl::Status ChooseNumber(const char* option, uint64_t in_code,
-                          const std::optional<uint64_t>& in_environment, uint64_t otherwise,
-                          uint64_t least, uint64_t most, uint64_t* number) {
-  *number = in_code != 0 ? in_code : in_environment.value_or(otherwise);
-  if (in_code == 0 || (in_code >= least && in_code <= most)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, " = ", in_code, " is out of range: ", least, " to ", most));
+bool IsOfEnvironment(ServerOptions in_code, const ServerOptions& in_environment) {
+  if (in_code.address == in_environment.address) in_code.address.clear();
+  return in_code == ServerOptions();
 }
 
 absl::Status Named(absl::string_view setting, const absl::Status& status) {
@@ -179,65 +126,55 @@ absl::Status Named(absl::string_view setting, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(setting, ": ", status.message()));
 }
 
+CredentialFiles FilesOf(const ServerOptions& options, const ServerOptions& in_code) {
+  CredentialFiles files;
+  const std::pair<FileSetting*, std::string ServerOptions::*> settings[] = {
+      {&files.tls_certificate, &ServerOptions::tls_cert},
+      {&files.tls_key, &ServerOptions::tls_key},
+      {&files.tls_authorities, &ServerOptions::tls_ca},
+      {&files.token, &ServerOptions::token_file}};
+  for (const auto& [file, path] : settings) {
+    if (!(options.*path).empty()) *file = {options.*path, GiverOf(path, in_code)};
+  }
+  files.tls_allowed_names = options.tls_allowed_names;
+  return files;
+}
+
 // Who may call, and what they may ask for.
-absl::Status ChooseAccess(const ProcessServerOptions& options, const Environment& environment,
-                          Resolved* resolved) {
-  resolved->allow_users =
-      options.allow_users.empty() ? environment.allow_users : options.allow_users;
-  auto users = AllowedUsers::Parse(resolved->allow_users);
+absl::Status ChooseAccess(Resolved* resolved) {
+  const ServerOptions& options = resolved->options;
+  auto users = AllowedUsers::Parse(options.allow_users);
   if (!users.ok()) {
     return Named("JOBSCOPE_ALLOW_USERS (options.allow_users)", users.status());
   }
   resolved->allowed_users = *std::move(users);
   Ceilings& ceilings = resolved->ceilings;
-  resolved->max_levels = options.max_levels.empty() ? environment.max_levels : options.max_levels;
-  auto status = Named("JOBSCOPE_MAX_LEVELS (options.max_levels)",
-                      ParseLevels(resolved->max_levels, &ceilings.levels));
-  status.Update(ChooseNumber("max_duration_ms", options.max_duration_ms,
-                             environment.max_duration_ms, ceilings.duration_ms, 1,
-                             limits::kMaxDurationMs, &ceilings.duration_ms));
-  status.Update(ChooseNumber(
-      "max_trace_bytes", options.max_trace_bytes, environment.max_trace_bytes, ceilings.trace_bytes,
-      limits::kMinTraceBytes, limits::kMaxTraceBytes, &ceilings.trace_bytes));
-  uint64_t per_minute = 0;
-  status.Update(ChooseNumber("max_captures_per_minute", options.max_captures_per_minute,
-                             environment.max_captures_per_minute, ceilings.captures_per_minute, 1,
-                             limits::kMaxCapturesPerMinute, &per_minute));
-  ceilings.captures_per_minute = static_cast<uint32_t>(per_minute);
-  return status;
+  ceilings.duration_ms = options.max_duration_ms;
+  ceilings.trace_bytes = options.max_trace_bytes;
+  ceilings.captures_per_minute = static_cast<uint32_t>(options.max_captures_per_minute);
+  return Named("JOBSCOPE_MAX_LEVELS (options.max_levels)",
+               ParseLevels(options.max_levels, &ceilings.levels));
 }
 
-absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
+absl::StatusOr<Resolved> Resolve(const ServerOptions& in_code) {
   auto environment = ReadEnvironment();
   if (!environment.ok()) return environment.status();
   if (environment->disable) {
     return absl::PermissionDeniedError(
         "JOBSCOPE_DISABLE is set: no profiler server in this process");
   }
-  Resolved resolved;
-  resolved.by_environment = IsOfEnvironment(options, *environment);
-  resolved.address = options.address.empty() ? environment->listen : options.address;
-  if (resolved.address.empty()) {
+  auto options = Merge(in_code, environment->options);
+  if (!options.ok()) return options.status();
+  if (options->address.empty()) {
     return absl::InvalidArgumentError(
         "no address to listen on: give one in the options or in JOBSCOPE_LISTEN, such as "
         "127.0.0.1:6009");
   }
-  resolved.insecure = options.insecure || environment->insecure;
-  resolved.allow_close = options.allow_close || environment->allow_close;
-  resolved.store_bytes = options.store_bytes != 0
-                             ? options.store_bytes
-                             : environment->store_bytes.value_or(limits::kDefaultStoreBytes);
-  if (resolved.store_bytes < limits::kMinStoreBytes ||
-      resolved.store_bytes > limits::kMaxStoreBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("store_bytes = ", resolved.store_bytes,
-                                                   " is out of range: ", limits::kMinStoreBytes,
-                                                   " to ", limits::kMaxStoreBytes));
-  }
-  resolved.ring_records = options.ring_records;
-  resolved.rings_cap_bytes = options.rings_cap_bytes;
-  resolved.no_always_on = options.no_always_on;
-  resolved.credentials = ChooseCredentials(options, *environment);
-  if (auto status = ChooseAccess(options, *environment, &resolved); !status.ok()) return status;
+  Resolved resolved;
+  resolved.by_environment = IsOfEnvironment(in_code, environment->options);
+  resolved.options = *std::move(options);
+  resolved.credentials = FilesOf(resolved.options, in_code);
+  if (auto status = ChooseAccess(&resolved); !status.ok()) return status;
   resolved.port_dir = std::move(environment->port_dir);
   return resolved;
 }
@@ -277,22 +214,23 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, uin
   const v1::Identity identity = worker.identity();
   const auto local_rank =
       identity.has_local_rank() ? std::optional<int>(identity.local_rank()) : std::nullopt;
-  auto address = ParseListenAddress(resolved.address, local_rank);
+  auto address = ParseListenAddress(resolved.options.address, local_rank);
   if (!address.ok()) return address.status();
-  auto status = worker.ConfigureRings(resolved.ring_records, resolved.rings_cap_bytes);
+  auto status = worker.ConfigureRings(static_cast<uint32_t>(resolved.options.ring_records),
+                                      resolved.options.rings_cap_bytes);
   if (!status.ok()) return status;
   GrpcServerOptions options;
   options.address = *std::move(address);
-  options.insecure = resolved.insecure;
+  options.insecure = resolved.options.insecure;
   options.credentials = resolved.credentials;
   options.allowed_users = resolved.allowed_users;
   options.ceilings = resolved.ceilings;
-  options.store_bytes = resolved.store_bytes;
+  options.store_bytes = resolved.options.store_bytes;
   options.sessions = worker.sessions();
   options.set_recording = [&worker](std::optional<int> level) { worker.SetContinuous(level); };
   options.steps = [&worker] { return worker.Steps(); };
   options.gpus = worker.Gpus();
-  if (resolved.allow_close) options.closer = CloserOf(number);
+  if (resolved.options.allow_close) options.closer = CloserOf(number);
   options.identity = [&worker] { return worker.identity(); };
   options.uses_tsc = worker.uses_tsc();
   return GrpcServer::Start(std::move(options));
@@ -318,7 +256,7 @@ void DeliverBeforeExit(absl::Time deadline) {
 
 }  // namespace
 
-StartOutcome StartProcessServer(const ProcessServerOptions& options) {
+StartOutcome StartProcessServer(const ServerOptions& options) {
   // Before any lock of ours: in a child forked during the first start that lock would stay locked
   // for ever.
   InstallForkGuard();
@@ -330,11 +268,11 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
   const ProcessLock lock(&process);
   if (process.running.has_value()) {
     const std::string& bound = process.running->server->address();
-    if (process.running->options.Key() == resolved->Key()) return {JOBSCOPE_OK, "", bound};
-    if (process.running->options.by_environment) {
+    if (process.running->settings.SameAs(*resolved)) return {JOBSCOPE_OK, "", bound};
+    if (process.running->settings.by_environment) {
       Log(LogLevel::kInfo,
           absl::StrCat("profiler server: keeps the one that the environment requested, on ", bound,
-                       "; ignores the options in code (", resolved->address, ")"));
+                       "; ignores the options in code (", resolved->options.address, ")"));
       return {JOBSCOPE_OK, "", bound};
     }
     return {JOBSCOPE_E_BUSY,
@@ -349,7 +287,7 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
   if (!server.ok()) return Failed(server.status());
   const std::string address = (*server)->address();
   // Before the address is published: a client that finds it finds the worker's steps recorded.
-  worker.SetAlwaysOn(!resolved->no_always_on);
+  worker.SetAlwaysOn(!resolved->options.no_always_on);
   std::string port_file;
   if (!resolved->port_dir.empty()) {
     auto written = WritePortFile(resolved->port_dir, worker.identity(), address);

@@ -82,11 +82,14 @@ void CheckServer() {
     Require(environment.status().code() == absl::StatusCode::kInvalidArgument);
     return;
   }
-  Require(environment->store_bytes.value_or(limits::kMinStoreBytes) >= limits::kMinStoreBytes);
-  Require(environment->store_bytes.value_or(0) <= limits::kMaxStoreBytes);
-  Require(environment->max_trace_bytes.value_or(0) <= limits::kMaxTraceBytes);
-  Require(environment->max_duration_ms.value_or(1) - 1 < limits::kMaxDurationMs);
-  const auto users = AllowedUsers::Parse(environment->allow_users);
+  const ServerOptions& options = environment->options;
+  for (const ServerOption& option : kServerOptions) {
+    const auto* const member = std::get_if<uint64_t ServerOptions::*>(&option.member);
+    if (member == nullptr) continue;
+    const uint64_t number = options.**member;
+    Require(number == 0 || (number >= option.least && number <= option.most));
+  }
+  const auto users = AllowedUsers::Parse(options.allow_users);
   if (users.ok()) {
     Require(users->Allows(0, 1000) && users->Allows(1000, 1000));
     Require(users->any() == users->Allows(static_cast<uid_t>(-1), 1000));
@@ -94,7 +97,7 @@ void CheckServer() {
   }
   Ceilings ceilings;
   LevelCeilings& levels = ceilings.levels;
-  (void)ParseLevels(environment->max_levels, &levels).ok();
+  (void)ParseLevels(options.max_levels, &levels).ok();
   Require(levels.host >= 0 && levels.host <= 3 && levels.device >= 0 && levels.device <= 1);
   Require(levels.python >= 0 && levels.python <= 2);
   RecordingOptions highest;
@@ -103,7 +106,7 @@ void CheckServer() {
   highest.python_tracer_level = 2;
   const bool all = levels.host == 3 && levels.device == 1 && levels.python == 2;
   Require(CheckLevelCeilings("", highest, ceilings).ok() == all);
-  const uint64_t captures = environment->max_captures_per_minute.value_or(0);
+  const uint64_t captures = options.max_captures_per_minute;
   CaptureRate rate(static_cast<uint32_t>(captures));
   const absl::Time now = absl::FromUnixSeconds(1'795'248'345);
   for (uint64_t i = 0; i < std::min<uint64_t>(captures, 100); ++i) Require(rate.Take(now).ok());

@@ -23,16 +23,9 @@ absl::StatusOr<Environment> Read(const std::map<std::string, std::string>& varia
 TEST(Environment, IsEmptyByDefault) {
   const auto environment = Read({});
   ASSERT_TRUE(environment.ok());
-  EXPECT_EQ(environment->listen, "");
+  EXPECT_TRUE(environment->options == ServerOptions());
   EXPECT_EQ(environment->port_dir, "");
-  EXPECT_EQ(environment->tls_cert, "");
-  EXPECT_EQ(environment->tls_key, "");
-  EXPECT_EQ(environment->tls_ca, "");
-  EXPECT_EQ(environment->token_file, "");
   EXPECT_FALSE(environment->disable);
-  EXPECT_FALSE(environment->insecure);
-  EXPECT_FALSE(environment->allow_close);
-  EXPECT_FALSE(environment->store_bytes.has_value());
 }
 
 TEST(Environment, ReadsEveryVariable) {
@@ -46,18 +39,23 @@ TEST(Environment, ReadsEveryVariable) {
                                  {"JOBSCOPE_TLS_KEY", "b"},
                                  {"JOBSCOPE_TLS_CA", "c"},
                                  {"JOBSCOPE_TOKEN_FILE", "d"},
+                                 {"JOBSCOPE_MAX_TRACE_MB", "3"},
+                                 {"JOBSCOPE_MAX_DURATION_MS", "4"},
                                  {"JOBSCOPE_LOG_LEVEL", "Debug"}});
   ASSERT_TRUE(environment.ok()) << environment.status();
-  EXPECT_EQ(environment->listen, "127.0.0.1:0");
   EXPECT_TRUE(environment->disable);
   EXPECT_EQ(environment->port_dir, "/run/ports");
-  EXPECT_TRUE(environment->insecure);
-  EXPECT_TRUE(environment->allow_close);
-  EXPECT_EQ(environment->store_bytes, uint64_t{64} << 20);
-  EXPECT_EQ(environment->tls_cert, "a");
-  EXPECT_EQ(environment->tls_key, "b");
-  EXPECT_EQ(environment->tls_ca, "c");
-  EXPECT_EQ(environment->token_file, "d");
+  const ServerOptions& options = environment->options;
+  EXPECT_EQ(options.address, "127.0.0.1:0");
+  EXPECT_TRUE(options.insecure);
+  EXPECT_TRUE(options.allow_close);
+  EXPECT_EQ(options.store_bytes, uint64_t{64} << 20);
+  EXPECT_EQ(options.tls_cert, "a");
+  EXPECT_EQ(options.tls_key, "b");
+  EXPECT_EQ(options.tls_ca, "c");
+  EXPECT_EQ(options.token_file, "d");
+  EXPECT_EQ(options.max_trace_bytes, uint64_t{3} << 20);
+  EXPECT_EQ(options.max_duration_ms, 4u);
 }
 
 TEST(Environment, AnEmptyVariableIsNotSet) {
@@ -65,7 +63,7 @@ TEST(Environment, AnEmptyVariableIsNotSet) {
       Read({{"JOBSCOPE_DISABLE", ""}, {"JOBSCOPE_STORE_MB", ""}, {"JOBSCOPE_LOG_LEVEL", ""}});
   ASSERT_TRUE(environment.ok()) << environment.status();
   EXPECT_FALSE(environment->disable);
-  EXPECT_FALSE(environment->store_bytes.has_value());
+  EXPECT_EQ(environment->options.store_bytes, 0u);
 }
 
 TEST(Environment, ABadValueIsNamed) {
