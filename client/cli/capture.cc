@@ -57,11 +57,6 @@ constexpr size_t kDescriptorsPerWorker = 2;
 // others.
 constexpr size_t kSpoolThreads = 4;
 
-int UsageError(const absl::Status& status) {
-  std::fprintf(stderr, "capture: %s\n", std::string(status.message()).c_str());
-  return kExitUsage;
-}
-
 FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& directory) {
   FanOutOptions options;
   options.session_id = directory.run();

@@ -6,10 +6,16 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "client/worker/verdict.h"
 
 namespace jobscope {
+
+int UsageError(const absl::Status& status) {
+  std::fprintf(stderr, "capture: %s\n", std::string(status.message()).c_str());
+  return kExitUsage;
+}
 
 int PrintResult(const std::string& text, int exit_code) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return exit_code;

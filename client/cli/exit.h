@@ -6,9 +6,13 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "client/rpc/call_threads.h"
 
 namespace jobscope {
+
+// Tells on stderr why nothing is done. Returns kExitUsage.
+int UsageError(const absl::Status& status);
 
 // Writes the complete result to stdout. Returns the exit code to end with: `exit_code`, but
 // kExitOutput instead of kExitAll if the result could not be written (a full disk; a reader that

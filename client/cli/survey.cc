@@ -88,11 +88,6 @@ class Answers {
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
 };
 
-int UsageError(const absl::Status& status) {
-  std::fprintf(stderr, "capture: %s\n", std::string(status.message()).c_str());
-  return kExitUsage;
-}
-
 Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
                 const Question& question) {
   const std::vector<Endpoint>& endpoints = targets.endpoints;
@@ -141,12 +136,21 @@ Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
   return manifest;
 }
 
-int Conclude(const Manifest& manifest, const Flags& flags, const std::string& table) {
-  return PrintResult(flags.json ? ManifestJson(manifest) : table, *manifest.exit_code);
-}
-
 // A question has nothing to keep: ends the process at once.
 void GiveUp() { _exit(kExitInterrupted); }
+
+// Asks all workers and prints the answers. Returns the exit code.
+int Survey(const Flags& flags, const char* verb, const Question& question,
+           const std::function<std::string(const Manifest&)>& table) {
+  if (const absl::Status room = EnsureThreads(); !room.ok()) return UsageError(room);
+  const InterruptWatch watch(GiveUp);
+  const absl::StatusOr<Targets> targets = PrepareTargets(flags);
+  if (!targets.ok()) return UsageError(targets.status());
+  const absl::Status descriptors = EnsureDescriptors(targets->endpoints.size(), /*per_worker=*/1);
+  if (!descriptors.ok()) return UsageError(descriptors);
+  const Manifest manifest = AskAll(flags, verb, *targets, question);
+  return PrintResult(flags.json ? ManifestJson(manifest) : table(manifest), *manifest.exit_code);
+}
 
 Answer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& response, bool connected,
                   absl::Duration timeout) {
@@ -199,12 +203,6 @@ void CloseServer(const Asked* worker, absl::Duration timeout, std::function<void
 }  // namespace
 
 int RunCheck(const Flags& flags) {
-  if (const absl::Status room = EnsureThreads(); !room.ok()) return UsageError(room);
-  const InterruptWatch watch(GiveUp);
-  const absl::StatusOr<Targets> targets = PrepareTargets(flags);
-  if (!targets.ok()) return UsageError(targets.status());
-  const absl::Status descriptors = EnsureDescriptors(targets->endpoints.size(), /*per_worker=*/1);
-  if (!descriptors.ok()) return UsageError(descriptors);
   const Question question = [](const Asked* worker, absl::Duration timeout,
                                std::function<void(Answer)> done) {
     worker->calls->Describe(
@@ -217,21 +215,12 @@ int RunCheck(const Flags& flags) {
               });
         });
   };
-  const Manifest manifest = AskAll(flags, "check", *targets, question);
-  return Conclude(manifest, flags, CheckTable(manifest, flags.verbose));
+  return Survey(flags, "check", question,
+                [&flags](const Manifest& manifest) { return CheckTable(manifest, flags.verbose); });
 }
 
 int RunStop(const Flags& flags) {
-  if (const absl::Status room = EnsureThreads(); !room.ok()) return UsageError(room);
-  const InterruptWatch watch(GiveUp);
-  const absl::StatusOr<Targets> targets = PrepareTargets(flags);
-  if (!targets.ok()) return UsageError(targets.status());
-  const absl::Status descriptors = EnsureDescriptors(targets->endpoints.size(), /*per_worker=*/1);
-  if (!descriptors.ok()) return UsageError(descriptors);
-  if (flags.server) {
-    const Manifest manifest = AskAll(flags, "stop", *targets, CloseServer);
-    return Conclude(manifest, flags, StopTable(manifest));
-  }
+  if (flags.server) return Survey(flags, "stop", CloseServer, StopTable);
   const std::string session_id = flags.session_id;
   const Question question = [session_id](const Asked* worker, absl::Duration timeout,
                                          std::function<void(Answer)> done) {
@@ -275,8 +264,7 @@ int RunStop(const Flags& flags) {
           }
         });
   };
-  const Manifest manifest = AskAll(flags, "stop", *targets, question);
-  return Conclude(manifest, flags, StopTable(manifest));
+  return Survey(flags, "stop", question, StopTable);
 }
 
 }  // namespace jobscope
