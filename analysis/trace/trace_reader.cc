@@ -19,14 +19,13 @@ namespace {
 
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
+using xspace::Reader;
 
 // Bounds the times of events: 20 hours, as in jobscope's own traces; sums of foreign numbers must
 // not overflow.
 constexpr int64_t kMaxTimeNs = int64_t{1} << 46;
 constexpr size_t kMaxTextBytes = 128;
 constexpr std::string_view kMonitorPlane = "/device:CUSTOM:NVML:";
-
-pbf_reader Reader(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
 CollectiveEvent CollectiveOf(const EventFacts& facts, const std::string& name,
                              const CollectiveSpan& call) {

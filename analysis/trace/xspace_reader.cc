@@ -5,22 +5,9 @@ namespace jobscope::analysis {
 
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
+using xspace::BytesField;
+using xspace::VarintField;
 namespace fields = xspace;
-
-namespace {
-
-// Fields are identified by number and wire type: one of another type is unknown and skipped.
-constexpr uint32_t VarintField(uint32_t field) {
-  return protozero::tag_and_type(field, pbf_wire_type::varint);
-}
-constexpr uint32_t BytesField(uint32_t field) {
-  return protozero::tag_and_type(field, pbf_wire_type::length_delimited);
-}
-constexpr uint32_t Fixed64Field(uint32_t field) {
-  return protozero::tag_and_type(field, pbf_wire_type::fixed64);
-}
-
-}  // namespace
 
 Stat ReadStat(pbf_reader stat) {
   Stat result;
@@ -29,7 +16,7 @@ Stat ReadStat(pbf_reader stat) {
       case VarintField(fields::xstat_field::kMetadataId):
         result.metadata_id = stat.get_uint64();
         break;
-      case Fixed64Field(fields::xstat_field::kDouble):
+      case xspace::Fixed64Field(fields::xstat_field::kDouble):
         result.type = Stat::Type::kDouble;
         result.number = stat.get_double();
         break;
@@ -73,7 +60,7 @@ namespace {
 
 // XEventMetadata and XStatMetadata have `id` and `name` in common.
 void ReadMetadataValue(EventMetadata* metadata, uint64_t* id) {
-  pbf_reader value(metadata->message.data(), metadata->message.size());
+  pbf_reader value = xspace::Reader(metadata->message);
   while (value.next()) {
     switch (value.tag_and_type()) {
       case VarintField(fields::xevent_metadata_field::kId):
@@ -160,7 +147,7 @@ LineHeader ReadLineHeader(pbf_reader line) {
 RawEvent ReadAnyEvent(std::string_view message) {
   RawEvent event;
   event.message = message;
-  pbf_reader reader(message.data(), message.size());
+  pbf_reader reader = xspace::Reader(message);
   while (reader.next()) {
     switch (reader.tag_and_type()) {
       case VarintField(fields::xevent_field::kMetadataId):

@@ -13,10 +13,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "common/xspace/segment/event_reader.h"
 #include "common/xspace/wire/fields.h"
+#include "common/xspace/wire/pbf.h"
 
 namespace jobscope::analysis {
 
-inline std::string_view View(protozero::data_view view) { return {view.data(), view.size()}; }
+using xspace::View;
 
 // Views one stat. Text is `text`, or the name of the stat metadata `ref`.
 struct Stat {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/xspace_import/foreign_xspace_reader.h"
 
-#include <protozero/pbf_reader.hpp>
-
 #include "common/xspace/wire/fields.h"
+#include "common/xspace/wire/pbf.h"
 
 namespace jobscope::framework {
 namespace {
 
-using protozero::pbf_wire_type;
-using protozero::tag_and_type;
+using xspace::BytesField;
+using xspace::Reader;
+using xspace::VarintField;
+using xspace::View;
 namespace xevent_field = xspace::xevent_field;
 namespace xevent_metadata_field = xspace::xevent_metadata_field;
 namespace xline_field = xspace::xline_field;
@@ -20,20 +21,6 @@ namespace map_entry_field = xspace::map_entry_field;
 
 // XEvent field that our own segments never have.
 constexpr uint32_t kNumOccurrences = 5;
-
-constexpr uint32_t VarintField(uint32_t field) {
-  return tag_and_type(field, pbf_wire_type::varint);
-}
-constexpr uint32_t BytesField(uint32_t field) {
-  return tag_and_type(field, pbf_wire_type::length_delimited);
-}
-
-protozero::pbf_reader Reader(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
-
-std::string_view View(protozero::pbf_reader* reader) {
-  const protozero::data_view view = reader->get_view();
-  return {view.data(), view.size()};
-}
 
 struct MapEntry {
   uint64_t key = 0;
@@ -88,7 +75,7 @@ ForeignStat ReadForeignStat(std::string_view bytes) {
       case VarintField(xstat_field::kMetadataId):
         stat.metadata_id = reader.get_uint64();
         break;
-      case tag_and_type(xstat_field::kDouble, pbf_wire_type::fixed64):
+      case xspace::Fixed64Field(xstat_field::kDouble):
         stat.type = Type::kDouble;
         stat.number = reader.get_double();
         break;

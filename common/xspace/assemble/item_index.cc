@@ -13,6 +13,7 @@
 #include "common/xspace/segment/event_reader.h"
 #include "common/xspace/segment/raw_plane.h"
 #include "common/xspace/wire/fields.h"
+#include "common/xspace/wire/pbf.h"
 #include "common/xspace/wire/strict_reader.h"
 #include "common/xspace/wire/wire.h"
 
@@ -21,17 +22,9 @@ namespace {
 
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
-using protozero::tag_and_type;
 
 constexpr pbf_wire_type kBytes = pbf_wire_type::length_delimited;
 constexpr pbf_wire_type kVarint = pbf_wire_type::varint;
-
-std::string_view View(pbf_reader* reader) {
-  const protozero::data_view view = reader->get_view();
-  return {view.data(), view.size()};
-}
-
-pbf_reader Reader(std::string_view bytes) { return pbf_reader(bytes.data(), bytes.size()); }
 
 // Reports what is wrong with an item. Thrown and caught in this file, like protozero's own
 // exceptions: items are read several calls deep, and a status at each level would obscure the
@@ -190,22 +183,22 @@ void ItemIndexer::State::ReadEvents(const ItemView& item) {
   pbf_reader reader = Reader(item.body);
   while (reader.next()) {
     switch (reader.tag_and_type()) {
-      case tag_and_type(events_field::kPlane, kVarint):
+      case VarintField(events_field::kPlane):
         plane_key = reader.get_uint64();
         break;
-      case tag_and_type(events_field::kLine, kVarint):
+      case VarintField(events_field::kLine):
         line_key = reader.get_sint64();
         break;
-      case tag_and_type(events_field::kCount, kVarint):
+      case VarintField(events_field::kCount):
         count = reader.get_uint64();
         break;
-      case tag_and_type(events_field::kFirstStart, kVarint):
+      case VarintField(events_field::kFirstStart):
         first_start_ps = static_cast<uint64_t>(reader.get_sint64());
         break;
-      case tag_and_type(events_field::kLastStart, kVarint):
+      case VarintField(events_field::kLastStart):
         last_start_ps = static_cast<uint64_t>(reader.get_sint64());
         break;
-      case tag_and_type(events_field::kEvents, kBytes):
+      case BytesField(events_field::kEvents):
         segment.events = View(&reader);
         break;
       default:
@@ -255,14 +248,14 @@ void ItemIndexer::State::ReadName(std::string_view name, bool of_events, Indexed
   pbf_reader reader = Reader(name);
   while (reader.next()) {
     switch (reader.tag_and_type()) {
-      case tag_and_type(name_field::kId, kVarint):
+      case VarintField(name_field::kId):
         id = reader.get_uint64();
         break;
-      case tag_and_type(name_field::kName, kBytes):
-      case tag_and_type(name_field::kDisplayName, kBytes):
+      case BytesField(name_field::kName):
+      case BytesField(name_field::kDisplayName):
         Text(&reader);
         break;
-      case tag_and_type(name_field::kStats, kBytes):
+      case BytesField(name_field::kStats):
         CheckStats(View(&reader), xevent_metadata_field::kStats, *plane);
         break;
       default:
@@ -292,16 +285,16 @@ void ItemIndexer::State::ReadLine(std::string_view body) {
   pbf_reader reader = Reader(body);
   while (reader.next()) {
     switch (reader.tag_and_type()) {
-      case tag_and_type(line_field::kPlane, kVarint):
+      case VarintField(line_field::kPlane):
         plane_key = reader.get_uint64();
         break;
-      case tag_and_type(line_field::kLine, kVarint):
+      case VarintField(line_field::kLine):
         line.key = reader.get_sint64();
         break;
-      case tag_and_type(line_field::kName, kBytes):
+      case BytesField(line_field::kName):
         line.name = Text(&reader);
         break;
-      case tag_and_type(line_field::kDisplayName, kBytes):
+      case BytesField(line_field::kDisplayName):
         line.display_name = Text(&reader);
         break;
       default:
@@ -325,16 +318,16 @@ void ItemIndexer::State::ReadPlane(std::string_view body) {
   pbf_reader reader = Reader(body);
   while (reader.next()) {
     switch (reader.tag_and_type()) {
-      case tag_and_type(plane_field::kPlane, kVarint):
+      case VarintField(plane_field::kPlane):
         key = reader.get_uint64();
         break;
-      case tag_and_type(plane_field::kId, kVarint):
+      case VarintField(plane_field::kId):
         added.id = reader.get_sint64();
         break;
-      case tag_and_type(plane_field::kName, kBytes):
+      case BytesField(plane_field::kName):
         added.name = Text(&reader);
         break;
-      case tag_and_type(plane_field::kStats, kBytes):
+      case BytesField(plane_field::kStats):
         stats.push_back(View(&reader));
         break;
       default:

@@ -10,21 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "common/text/utf8.h"
 #include "common/xspace/wire/fields.h"
+#include "common/xspace/wire/pbf.h"
 
 namespace jobscope::xspace {
 namespace {
 
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
-using protozero::tag_and_type;
 
 constexpr pbf_wire_type kBytes = pbf_wire_type::length_delimited;
-constexpr pbf_wire_type kVarint = pbf_wire_type::varint;
-
-std::string_view View(pbf_reader* reader) {
-  const protozero::data_view view = reader->get_view();
-  return {view.data(), view.size()};
-}
 
 void KeepText(std::string_view text, std::vector<std::string>* texts) {
   if (texts->size() >= kMaxScanTexts) return;
@@ -34,9 +28,9 @@ void KeepText(std::string_view text, std::vector<std::string>* texts) {
 
 uint64_t CountEvents(std::string_view line) {
   uint64_t events = 0;
-  pbf_reader reader(line.data(), line.size());
+  pbf_reader reader = Reader(line);
   while (reader.next()) {
-    if (reader.tag_and_type() == tag_and_type(xline_field::kEvents, kBytes)) ++events;
+    if (reader.tag_and_type() == BytesField(xline_field::kEvents)) ++events;
     reader.skip();
   }
   return events;
@@ -51,13 +45,13 @@ constexpr std::array<std::string_view, kEnvironmentStats> kEnvironmentStatNames 
 void ReadStatMetadata(std::string_view entry, std::array<int64_t, kEnvironmentStats>* ids) {
   int64_t key = 0;
   std::string_view name;
-  pbf_reader reader(entry.data(), entry.size());
+  pbf_reader reader = Reader(entry);
   while (reader.next()) {
-    if (reader.tag_and_type() == tag_and_type(map_entry_field::kKey, kVarint)) {
+    if (reader.tag_and_type() == VarintField(map_entry_field::kKey)) {
       key = reader.get_int64();
-    } else if (reader.tag_and_type() == tag_and_type(map_entry_field::kValue, kBytes)) {
+    } else if (reader.tag_and_type() == BytesField(map_entry_field::kValue)) {
       const std::string_view value = View(&reader);
-      pbf_reader metadata(value.data(), value.size());
+      pbf_reader metadata = Reader(value);
       while (metadata.next(xstat_metadata_field::kName, kBytes)) name = View(&metadata);
     } else {
       reader.skip();
@@ -73,17 +67,17 @@ void ReadEnvironmentStat(std::string_view stat, const std::array<int64_t, kEnvir
   int64_t id = 0;
   std::optional<uint64_t> number;
   std::optional<std::string_view> bytes;
-  pbf_reader reader(stat.data(), stat.size());
+  pbf_reader reader = Reader(stat);
   while (reader.next()) {
     switch (reader.tag_and_type()) {
-      case tag_and_type(xstat_field::kMetadataId, kVarint):
+      case VarintField(xstat_field::kMetadataId):
         id = reader.get_int64();
         break;
-      case tag_and_type(xstat_field::kUint64, kVarint):
-      case tag_and_type(xstat_field::kInt64, kVarint):
+      case VarintField(xstat_field::kUint64):
+      case VarintField(xstat_field::kInt64):
         number = reader.get_uint64();
         break;
-      case tag_and_type(xstat_field::kBytes, kBytes):
+      case BytesField(xstat_field::kBytes):
         bytes = View(&reader);
         break;
       default:
@@ -100,22 +94,22 @@ void ReadEnvironmentStat(std::string_view stat, const std::array<int64_t, kEnvir
 
 void ReadEnvironment(std::string_view plane, XSpaceScan* scan) {
   std::array<int64_t, kEnvironmentStats> ids = {0, 0, 0};
-  pbf_reader metadata(plane.data(), plane.size());
+  pbf_reader metadata = Reader(plane);
   while (metadata.next(xplane_field::kStatMetadata, kBytes)) {
     ReadStatMetadata(View(&metadata), &ids);
   }
-  pbf_reader stats(plane.data(), plane.size());
+  pbf_reader stats = Reader(plane);
   while (stats.next(xplane_field::kStats, kBytes)) ReadEnvironmentStat(View(&stats), ids, scan);
 }
 
 void ReadPlane(std::string_view plane, XSpaceScan* scan) {
   ++scan->planes;
   std::string_view name;
-  pbf_reader reader(plane.data(), plane.size());
+  pbf_reader reader = Reader(plane);
   while (reader.next()) {
-    if (reader.tag_and_type() == tag_and_type(xplane_field::kName, kBytes)) {
+    if (reader.tag_and_type() == BytesField(xplane_field::kName)) {
       name = View(&reader);
-    } else if (reader.tag_and_type() == tag_and_type(xplane_field::kLines, kBytes)) {
+    } else if (reader.tag_and_type() == BytesField(xplane_field::kLines)) {
       ++scan->lines;
       scan->events += CountEvents(View(&reader));
     } else {
@@ -127,19 +121,19 @@ void ReadPlane(std::string_view plane, XSpaceScan* scan) {
 }
 
 void ReadSpace(std::string_view bytes, XSpaceScan* scan) {
-  pbf_reader reader(bytes.data(), bytes.size());
+  pbf_reader reader = Reader(bytes);
   while (reader.next()) {
     switch (reader.tag_and_type()) {
-      case tag_and_type(xspace_field::kPlanes, kBytes):
+      case BytesField(xspace_field::kPlanes):
         ReadPlane(View(&reader), scan);
         break;
-      case tag_and_type(xspace_field::kErrors, kBytes):
+      case BytesField(xspace_field::kErrors):
         KeepText(View(&reader), &scan->errors);
         break;
-      case tag_and_type(xspace_field::kWarnings, kBytes):
+      case BytesField(xspace_field::kWarnings):
         KeepText(View(&reader), &scan->warnings);
         break;
-      case tag_and_type(xspace_field::kHostnames, kBytes):
+      case BytesField(xspace_field::kHostnames):
         KeepText(View(&reader), &scan->hostnames);
         break;
       default:

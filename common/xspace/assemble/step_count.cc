@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/xspace/wire/fields.h"
+#include "common/xspace/wire/pbf.h"
 
 namespace jobscope::xspace {
 namespace {
@@ -14,8 +15,6 @@ constexpr std::string_view kStepStat = "_r";
 constexpr auto kBytes = protozero::pbf_wire_type::length_delimited;
 constexpr auto kVarint = protozero::pbf_wire_type::varint;
 
-protozero::pbf_reader Reader(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
-
 // Returns the id of the stat in this plane; 0 if it has none.
 uint64_t StepStatId(const IndexedPlane& plane) {
   for (const std::string_view entry : plane.stat_names) {
@@ -23,11 +22,10 @@ uint64_t StepStatId(const IndexedPlane& plane) {
     bool found = false;
     protozero::pbf_reader name = Reader(entry);
     while (name.next()) {
-      if (name.tag_and_type() == protozero::tag_and_type(name_field::kId, kVarint)) {
+      if (name.tag_and_type() == VarintField(name_field::kId)) {
         id = name.get_uint64();
-      } else if (name.tag_and_type() == protozero::tag_and_type(name_field::kName, kBytes)) {
-        const protozero::data_view text = name.get_view();
-        found = std::string_view(text.data(), text.size()) == kStepStat;
+      } else if (name.tag_and_type() == BytesField(name_field::kName)) {
+        found = View(&name) == kStepStat;
       } else {
         name.skip();
       }

@@ -5,14 +5,10 @@
 #include <protozero/pbf_writer.hpp>
 
 #include "common/xspace/wire/fields.h"
+#include "common/xspace/wire/pbf.h"
 
 namespace jobscope::xspace {
 namespace {
-
-std::string_view ReadText(protozero::pbf_reader* reader) {
-  const protozero::data_view view = reader->get_view();
-  return {view.data(), view.size()};
-}
 
 // Views a jobscope.v1.Names.Name that the index has checked.
 struct NameView {
@@ -24,22 +20,20 @@ struct NameView {
 
 NameView ReadName(std::string_view bytes) {
   NameView name;
-  protozero::pbf_reader reader(bytes.data(), bytes.size());
+  protozero::pbf_reader reader = Reader(bytes);
   while (reader.next()) {
-    using protozero::pbf_wire_type;
-    using protozero::tag_and_type;
     switch (reader.tag_and_type()) {
-      case tag_and_type(name_field::kId, pbf_wire_type::varint):
+      case VarintField(name_field::kId):
         name.id = reader.get_uint64();
         break;
-      case tag_and_type(name_field::kName, pbf_wire_type::length_delimited):
-        name.name = ReadText(&reader);
+      case BytesField(name_field::kName):
+        name.name = View(&reader);
         break;
-      case tag_and_type(name_field::kDisplayName, pbf_wire_type::length_delimited):
-        name.display_name = ReadText(&reader);
+      case BytesField(name_field::kDisplayName):
+        name.display_name = View(&reader);
         break;
-      case tag_and_type(name_field::kStats, pbf_wire_type::length_delimited):
-        name.stats = ReadText(&reader);
+      case BytesField(name_field::kStats):
+        name.stats = View(&reader);
         break;
       default:
         reader.skip();
