@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string>
 
+#include "jobscope/jobscope_c.h"
+
 namespace jobscope {
 
 // Copies as much of `text` as fits, always terminated. `buffer` may be null.
@@ -29,6 +31,18 @@ bool CopyIn(const Struct* given, size_t first_bytes, Struct* copy) {
   if (given->size < first_bytes) return false;
   std::memcpy(copy, given, std::min(given->size, sizeof(*copy)));
   return true;
+}
+
+// Returns the code that `function` returns. No exception leaves it: a foreign caller's frames may
+// not support unwinding. The only ones that our code can raise are those of exhausted memory.
+template <typename Function>
+int WithoutException(char* error, size_t error_size, Function&& function) {
+  try {
+    return function();
+  } catch (...) {
+    CopyOut("out of memory", error, error_size);
+    return JOBSCOPE_E_INTERNAL;
+  }
 }
 
 }  // namespace jobscope

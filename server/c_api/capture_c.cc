@@ -170,41 +170,30 @@ absl::Status StopCapture(jobscope_capture_result* result) {
 }  // namespace
 }  // namespace jobscope
 
-// No exception leaves these functions: a foreign caller's frames may not support unwinding. The
-// only ones that our code can raise are those of exhausted memory.
 extern "C" {
 
 int jobscope_capture_start(const char* logdir, const jobscope_capture_options* options, char* error,
                            size_t error_size) {
-  try {
+  return jobscope::WithoutException(error, error_size, [&] {
     return jobscope::Answer(jobscope::StartCapture(logdir, options, std::nullopt), error,
                             error_size);
-  } catch (...) {
-    jobscope::CopyOut("out of memory", error, error_size);
-    return JOBSCOPE_E_INTERNAL;
-  }
+  });
 }
 
 int jobscope_capture_steps(const char* logdir, int64_t first, int64_t last,
                            const jobscope_capture_options* options, char* error,
                            size_t error_size) {
-  try {
+  return jobscope::WithoutException(error, error_size, [&] {
     return jobscope::Answer(
         jobscope::StartCapture(logdir, options, jobscope::StepRange{first, last}), error,
         error_size);
-  } catch (...) {
-    jobscope::CopyOut("out of memory", error, error_size);
-    return JOBSCOPE_E_INTERNAL;
-  }
+  });
 }
 
 int jobscope_capture_stop(jobscope_capture_result* result, char* error, size_t error_size) {
-  try {
+  return jobscope::WithoutException(error, error_size, [&] {
     return jobscope::Answer(jobscope::StopCapture(result), error, error_size);
-  } catch (...) {
-    jobscope::CopyOut("out of memory", error, error_size);
-    return JOBSCOPE_E_INTERNAL;
-  }
+  });
 }
 
 }  // extern "C"

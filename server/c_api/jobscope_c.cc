@@ -67,32 +67,25 @@ jobscope::StartOutcome Start(const jobscope_server_options* given) {
 
 }  // namespace
 
-// No exception leaves these functions: a foreign caller's frames may not support unwinding. The
-// only ones that our code can raise are those of exhausted memory.
 extern "C" {
 
 const char* jobscope_version(void) { return jobscope::Version(); }
 
 int jobscope_server_start(const jobscope_server_options* options, char* address,
                           size_t address_size, char* error, size_t error_size) {
-  try {
+  return jobscope::WithoutException(error, error_size, [&] {
     const jobscope::StartOutcome outcome = Start(options);
     jobscope::CopyOut(outcome.address, address, address_size);
     jobscope::CopyOut(outcome.error, error, error_size);
     return outcome.code;
-  } catch (...) {
-    jobscope::CopyOut("out of memory", error, error_size);
-    return JOBSCOPE_E_INTERNAL;
-  }
+  });
 }
 
 int jobscope_server_stop(void) {
-  try {
+  return jobscope::WithoutException(nullptr, 0, [] {
     jobscope::StopProcessServer();
     return JOBSCOPE_OK;
-  } catch (...) {
-    return JOBSCOPE_E_INTERNAL;
-  }
+  });
 }
 
 int jobscope_server_running(void) { return jobscope::ProcessServerRuns() ? 1 : 0; }

@@ -74,17 +74,12 @@ absl::Status Register(const jobscope_provider* given) {
 }  // namespace
 }  // namespace jobscope
 
-// No exception leaves these functions: the only ones that our code can raise are those of exhausted
-// memory.
 extern "C" {
 
 int jobscope_provider_register(const jobscope_provider* provider, char* error, size_t error_size) {
-  try {
+  return jobscope::WithoutException(error, error_size, [&] {
     return jobscope::Answer(jobscope::Register(provider), error, error_size);
-  } catch (...) {
-    jobscope::CopyOut("out of memory", error, error_size);
-    return JOBSCOPE_E_INTERNAL;
-  }
+  });
 }
 
 int jobscope_provider_unregister(const char* name, char* error, size_t error_size) {

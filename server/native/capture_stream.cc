@@ -4,7 +4,6 @@
 #include <grpcpp/server_context.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +15,7 @@
 #include "common/text/foreign_text.h"
 #include "rpc/server_ended.h"
 #include "server/limits.h"
+#include "server/rpc/peer.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/request_validation.h"
 
@@ -38,12 +38,6 @@ constexpr absl::Duration kRecordingInterval = absl::Seconds(1);
 
 absl::Status OutOfOrder(absl::string_view got, absl::string_view why) {
   return absl::FailedPreconditionError(absl::StrCat("`", got, "` came ", why));
-}
-
-absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
-                                                                  : absl::FromChrono(deadline);
 }
 
 }  // namespace

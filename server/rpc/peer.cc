@@ -3,6 +3,8 @@
 
 #include <grpc/grpc_security_constants.h>
 
+#include <chrono>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
@@ -43,6 +45,12 @@ std::string PeerOf(const grpc::ServerContextBase& context) {
       authenticated == nullptr ? std::string() : CertificateName(*authenticated);
   if (!name.empty()) absl::StrAppend(&peer, " (", name, ")");
   return peer;
+}
+
+absl::Time DeadlineOf(const grpc::ServerContextBase& context) {
+  const auto deadline = context.deadline();
+  return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
+                                                                  : absl::FromChrono(deadline);
 }
 
 }  // namespace jobscope

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formats callers' addresses for people.
+// Describes callers: addresses, for people, and deadlines.
 #ifndef SERVER_RPC_PEER_H_
 #define SERVER_RPC_PEER_H_
 
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace jobscope {
 
@@ -19,6 +20,9 @@ std::string ReadablePeer(absl::string_view grpc_peer);
 // Returns the caller's address, "10.0.0.3:40123", with the name in its certificate if it has shown
 // one: "10.0.0.3:40123 (alice)".
 std::string PeerOf(const grpc::ServerContextBase& context);
+
+// Returns the caller's deadline; the infinite future if it has set none.
+absl::Time DeadlineOf(const grpc::ServerContextBase& context);
 
 }  // namespace jobscope
 

@@ -3,7 +3,6 @@
 
 #include <grpcpp/server_context.h>
 
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -20,16 +19,6 @@
 #include "server/security/audit.h"
 
 namespace jobscope {
-namespace {
-
-absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
-                                                                  : absl::FromChrono(deadline);
-}
-
-}  // namespace
-
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
