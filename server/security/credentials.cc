@@ -3,10 +3,8 @@
 
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/log/log.h"
 #include "server/security/port_credentials.h"
@@ -15,35 +13,12 @@ namespace jobscope {
 namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
-constexpr size_t kMaxNames = 256;
-constexpr size_t kMaxNameBytes = 256;
 
 // Whether a token may be sent to this address in clear text: gRPC's own check of local connections
 // accepts these.
 bool IsOwnHost(const BindTarget& target) {
   return absl::StartsWith(target.text, kUnixPrefix) ||
          absl::StartsWith(target.text, "127.0.0.1:") || absl::StartsWith(target.text, "[::1]:");
-}
-
-absl::StatusOr<std::vector<std::string>> ParseAllowedNames(absl::string_view text) {
-  std::vector<std::string> names;
-  for (const absl::string_view entry : absl::StrSplit(text, ',')) {
-    const absl::string_view name = absl::StripAsciiWhitespace(entry);
-    if (name.empty() || name.size() > kMaxNameBytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "JOBSCOPE_TLS_ALLOWED_NAMES (options.tls_allowed_names) holds ",
-          name.empty() ? "an empty name" : "a name of more than 256 bytes",
-          ": write names of certificates, separated by commas, such as alice,bob@example.com"));
-    }
-    names.emplace_back(name);
-  }
-  if (names.size() > kMaxNames) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("JOBSCOPE_TLS_ALLOWED_NAMES (options.tls_allowed_names) holds ", names.size(),
-                     " names; at most ", kMaxNames,
-                     ": issue the operators' certificates from a CA of their own"));
-  }
-  return names;
 }
 
 }  // namespace
@@ -70,7 +45,7 @@ absl::StatusOr<Credentials> Credentials::Load(const CredentialFiles& files) {
           "their certificates only; give ",
           files.tls_authorities.setting, ", too"));
     }
-    auto names = ParseAllowedNames(files.tls_allowed_names);
+    auto names = AllowedNames::Parse(files.tls_allowed_names);
     if (!names.ok()) return names.status();
     credentials.allowed_names_ = *std::move(names);
   }

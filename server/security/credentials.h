@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "common/credentials/credential_files.h"
 #include "server/listen/listen_address.h"
+#include "server/security/allowed_names.h"
 #include "server/security/audit.h"
 #include "server/security/certificate_watch.h"
 #include "server/security/token_check.h"
@@ -64,7 +65,7 @@ class Credentials {
  private:
   std::shared_ptr<CertificateWatch> certificates_;
   std::shared_ptr<TokenCheck> token_;
-  std::vector<std::string> allowed_names_;
+  AllowedNames allowed_names_;
 };
 
 }  // namespace jobscope

@@ -5,7 +5,6 @@
 #include <grpc/grpc_security_constants.h>
 #include <grpc/slice.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -111,14 +110,12 @@ class CallerDoor {
 
   // Any of the certificate's names counts.
   bool HasAllowedName(const grpc_auth_context* context) const {
-    if (checks_.allowed_names.empty()) return true;
+    if (checks_.allowed_names.any()) return true;
     for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME}) {
       grpc_auth_property_iterator values =
           grpc_auth_context_find_properties_by_name(context, property);
       while (const grpc_auth_property* const value = grpc_auth_property_iterator_next(&values)) {
-        const absl::string_view name(value->value, value->value_length);
-        const auto& allowed = checks_.allowed_names;
-        if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) return true;
+        if (checks_.allowed_names.Accepts({value->value, value->value_length})) return true;
       }
     }
     return false;
@@ -150,7 +147,7 @@ PortCredentials::PortCredentials(grpc_local_connect_type type, CallerChecks chec
 PortCredentials::~PortCredentials() { grpc_server_credentials_release(credentials_); }
 
 void PortCredentials::CheckCallers(CallerChecks checks) {
-  if (checks.token == nullptr && checks.allowed_names.empty()) return;
+  if (checks.token == nullptr && checks.allowed_names.any()) return;
   grpc_server_credentials_set_auth_metadata_processor(
       credentials_,
       {&CallerDoor::Process, &CallerDoor::Destroy, new CallerDoor(std::move(checks))});

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "server/security/allowed_names.h"
 #include "server/security/audit.h"
 #include "server/security/certificate_watch.h"
 #include "server/security/token_check.h"
@@ -21,9 +21,9 @@ namespace jobscope {
 
 // What each request must present, on a connection that is established.
 struct CallerChecks {
-  std::shared_ptr<TokenCheck> token;       // null: none is required
-  std::vector<std::string> allowed_names;  // of the caller's certificate; empty: any
-  std::shared_ptr<AuditLog> audit;         // of those that are refused
+  std::shared_ptr<TokenCheck> token;  // null: none is required
+  AllowedNames allowed_names;         // of the caller's certificate
+  std::shared_ptr<AuditLog> audit;    // of those that are refused
 };
 
 // Uses gRPC's C interface, because the C++ one reads certificates only once, or needs a thread that
