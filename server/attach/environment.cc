@@ -21,14 +21,15 @@ constexpr const char* kLocalRankVariables[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LO
 constexpr const char* kRankVariables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                           "SLURM_PROCID"};
 
-// Parses a number in [0, INT_MAX]; returns -1 if `text` is none.
+// Parses a number in [0, INT_MAX], with blanks around it or not, as the server does; returns -1 if
+// `text` is none.
 int ToNumber(const char* text) {
-  if (text == nullptr || *text == '\0') return -1;
+  if (text == nullptr) return -1;
   char* end = nullptr;
   errno = 0;
   const long number = strtol(text, &end, 10);
-  if (errno != 0 || *end != '\0' || number < 0 || number > INT_MAX) return -1;
-  return static_cast<int>(number);
+  if (errno != 0 || end == text || number < 0 || number > INT_MAX) return -1;
+  return end[strspn(end, " \t\n\v\f\r")] == '\0' ? static_cast<int>(number) : -1;
 }
 
 template <size_t kCount>

@@ -91,10 +91,15 @@ TEST_F(EnvironmentTest, LocalRankIsTheServers) {
     EXPECT_EQ(LocalRank(&getenv), 10 + i);
     EXPECT_EQ(servers(), 10 + i);
   }
-  for (const char* odd : {"", "x", "3x", "-1", "99999999999", "2147483648"}) {
+  for (const char* odd : {"", " ", "x", "3x", "3 x", "-1", "99999999999", "2147483648"}) {
     setenv("LOCAL_RANK", odd, 1);
     EXPECT_EQ(LocalRank(&getenv), 11) << odd;
     EXPECT_EQ(servers(), 11) << odd;
+  }
+  for (const char* blanks : {" 3", "3 ", "3\n", "\t3\r\n"}) {
+    setenv("LOCAL_RANK", blanks, 1);
+    EXPECT_EQ(LocalRank(&getenv), 3) << blanks;
+    EXPECT_EQ(servers(), 3) << blanks;
   }
   for (const char* name : names) unsetenv(name);
 }

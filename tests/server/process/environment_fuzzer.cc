@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Environments and command lines of processes that serve, or that the attach library is loaded
-// into: what is accepted lies within the limits. The input is a sequence of variables {number,
-// text}, then the arguments; each text ends with a zero byte.
+// into: what is accepted lies within the limits, and both find the same rank. The input is a
+// sequence of variables {number, text}, then the arguments; each text ends with a zero byte.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -15,13 +17,17 @@
 
 #include "absl/time/time.h"
 #include "common/options/recording_options.h"
+#include "common/process/identity.h"
+#include "common/process/own_environment.h"
 #include "server/attach/environment.h"
 #include "server/attach/program.h"
 #include "server/limits.h"
+#include "server/listen/port_file.h"
 #include "server/process/environment.h"
 #include "server/rpc/ceilings.h"
 #include "server/security/allowed_users.h"
 #include "tests/fuzz_input.h"
+#include "tests/temporary_directory.h"
 
 namespace jobscope {
 namespace {
@@ -54,7 +60,20 @@ constexpr std::array kNames = {"JOBSCOPE_LISTEN",
                                "RANK",
                                "OMPI_COMM_WORLD_RANK",
                                "PMI_RANK",
-                               "SLURM_PROCID"};
+                               "SLURM_PROCID",
+                               "WORLD_SIZE",
+                               "OMPI_COMM_WORLD_SIZE",
+                               "PMI_SIZE",
+                               "SLURM_NTASKS",
+                               "SLURM_JOB_ID",
+                               "LSB_JOBID",
+                               "PBS_JOBID",
+                               "KUBERNETES_SERVICE_HOST",
+                               "HOSTNAME",
+                               "TORCHELASTIC_RUN_ID"};
+
+// What the server reads of a value: the longest path.
+constexpr size_t kMaxValueBytes = 4096;
 
 std::array<std::optional<std::string>, kNames.size()> g_values;
 
@@ -113,6 +132,73 @@ void CheckServer() {
   if (captures <= 100) Require(rate.Take(now).ok() == (captures == 0));
 }
 
+// The values as this process's environment, for as long as this object lives.
+class Environ {
+ public:
+  Environ() : before_(environ) {
+    for (size_t i = 0; i < kNames.size(); ++i) {
+      if (g_values[i].has_value()) strings_.push_back(kNames[i] + ("=" + *g_values[i]));
+    }
+    for (std::string& string : strings_) pointers_.push_back(string.data());
+    pointers_.push_back(nullptr);
+    environ = pointers_.data();
+  }
+  ~Environ() { environ = before_; }
+  Environ(const Environ&) = delete;
+  Environ& operator=(const Environ&) = delete;
+
+ private:
+  char** const before_;
+  std::vector<std::string> strings_;
+  std::vector<char*> pointers_;
+};
+
+v1::Identity ReadIdentity() {
+  const Environ as_given;
+  const Variables found = OwnVariables(std::vector<std::string_view>(kNames.begin(), kNames.end()));
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    const auto variable = found.find(std::string_view(kNames[i]));
+    Require((variable != found.end()) == g_values[i].has_value());
+    Require(variable == found.end() || variable->second == *g_values[i]);
+  }
+  return ProcessIdentity().Read();
+}
+
+// The worker's file is one in the directory, and removed, whatever rank and host are called.
+void CheckPortFile(v1::Identity identity) {
+  static const TemporaryDirectory folder;
+  if (const char* const host = Get("HOSTNAME"); host != nullptr) identity.set_host(host);
+  const std::string path = PortFilePath(folder.path(), identity);
+  Require(path.rfind('/') == folder.path().size());
+  const auto written = WritePortFile(folder.path(), identity, "0.0.0.0:6009");
+  if (!written.ok()) {
+    Require(identity.host().size() > 200);  // else the name is not too long
+    return;
+  }
+  Require(*written == path && access(path.c_str(), F_OK) == 0);
+  RemovePortFile(path, identity, "0.0.0.0:6009");
+  Require(access(path.c_str(), F_OK) != 0);
+}
+
+void CheckIdentity() {
+  const v1::Identity identity = ReadIdentity();
+  Require(!identity.has_rank() || identity.rank() >= 0);
+  Require(!identity.has_world_size() || identity.world_size() > 0);
+  const std::string& job = identity.job();
+  Require(job.size() <= 256);
+  Require(std::all_of(job.begin(), job.end(), [](char c) { return c >= ' ' && c <= '~'; }));
+  // The attach library, which reads the rank itself, finds the same.
+  const bool has_local_rank = identity.has_local_rank();
+  Require(attach::LocalRank(&Get) == (has_local_rank ? identity.local_rank() : -1));
+  char text[64];
+  attach::ReadRole(&Get, text, sizeof(text));
+  const std::string_view role = text;
+  Require(role.empty() == !(identity.has_rank() || has_local_rank));
+  const int rank = identity.has_rank() ? identity.rank() : identity.local_rank();
+  Require(role.empty() || role.substr(role.find('=') + 1) == std::to_string(rank));
+  CheckPortFile(identity);
+}
+
 void CheckAttach() {
   (void)attach::Disabled(&Get);
   Require(attach::ReadLogLevel(&Get) <= attach::LogLevel::kOff);
@@ -154,9 +240,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   g_values.fill(std::nullopt);
   for (int count = input.Take<uint8_t>() % 32; count > 0; --count) {
     const size_t name = input.Take<uint8_t>() % kNames.size();
-    g_values[name] = TakeText(&input);
+    g_values[name] = TakeText(&input).substr(0, kMaxValueBytes);
   }
   CheckServer();
+  CheckIdentity();
   CheckAttach();
   CheckProgram(&input);
   return 0;
