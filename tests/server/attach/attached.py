@@ -25,6 +25,9 @@ FAKE_FOLDER = os.environ.get("JOBSCOPE_TEST_FAKE", "")
 # The interpreter itself, not a launcher that picks one by folder.
 PYTHON = os.path.realpath(sys.executable)
 DEADLINE_S = 180
+SANITIZED = "ASAN_OPTIONS" in os.environ  # set by the build with AddressSanitizer
+# AddressSanitizer's runtime, which this process has too: it must come before all other libraries.
+RUNTIME = os.environ.get("LD_PRELOAD", "") if SANITIZED else ""
 
 # Of the machine that the tests run on, and of the user that runs them.
 FOREIGN = re.compile(
@@ -44,8 +47,13 @@ def rankless_name(pid):
     return f"{socket.gethostname()}-{pid}"
 
 
+def preload(*libraries):
+    """The value of LD_PRELOAD."""
+    return ":".join(filter(None, (RUNTIME, *libraries)))
+
+
 def preloaded(listen="127.0.0.1:0", **added):
-    return environment(LD_PRELOAD=LIBRARY, JOBSCOPE_LISTEN=listen, **added)
+    return environment(LD_PRELOAD=preload(LIBRARY), JOBSCOPE_LISTEN=listen, **added)
 
 
 def connects(port):

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import unittest
 
 import attached
 
@@ -129,7 +130,7 @@ class ServeTest(attached.TestCase):
         """The library is found although the program has gone elsewhere since."""
         port = attached.free_port()
         env = attached.preloaded(f"127.0.0.1:{port}", JOBSCOPE_ATTACH_DELAY_MS="200")
-        env["LD_PRELOAD"] = "./" + os.path.basename(attached.LIBRARY)
+        env["LD_PRELOAD"] = attached.preload("./" + os.path.basename(attached.LIBRARY))
         code = "import os, sys; os.chdir('/'); print('up', flush=True); sys.stdin.readline()"
         with attached.Process([attached.PYTHON, "-c", code], env, cwd=os.path.dirname(attached.LIBRARY)) as process:
             process.hear()
@@ -147,7 +148,7 @@ class ServeTest(attached.TestCase):
 
     def test_library_that_is_missing(self):
         alone = shutil.copy(attached.LIBRARY, self.folder)
-        env = {**attached.preloaded(JOBSCOPE_ATTACH_DELAY_MS="0"), "LD_PRELOAD": alone}
+        env = {**attached.preloaded(JOBSCOPE_ATTACH_DELAY_MS="0"), "LD_PRELOAD": attached.preload(alone)}
         errors = self.warned(env)[1]
         self.assertRegex(errors, r"^\S+ jobscope\[\d+\] warning: not attached: .*libjobscope\.so.*\n$")
         self.assertIn("install libjobscope.so beside libjobscope_attach.so", errors)
@@ -195,7 +196,8 @@ class InjectionTest(attached.TestCase):
         """Its entry point stands in for ours: libjobscope.so is looked for beside us all the same."""
         other = os.path.join(attached.FAKE_FOLDER, "libattach_other_injection.so")
         port = attached.free_port()
-        env = attached.environment(JOBSCOPE_LISTEN=f"127.0.0.1:{port}", LD_PRELOAD=f"{other}:{attached.LIBRARY}")
+        env = attached.preloaded(f"127.0.0.1:{port}")
+        env["LD_PRELOAD"] = attached.preload(other, attached.LIBRARY)
         with attached.Process([attached.TARGET, "wait"], env) as process:
             process.hear()
             self.wait_until_served(port, process.pid)
@@ -207,7 +209,7 @@ class InjectionTest(attached.TestCase):
         for rank, attaches in (("1", True), ("0", False)):
             library, env, lines = self.fake(JOBSCOPE_ATTACHED=below, RANK="0", JOBSCOPE_ATTACH_DELAY_MS="10000")
             command = [attached.TARGET, "ranked", library, rank]
-            with attached.Process(command, env | {"LD_PRELOAD": library}) as process:
+            with attached.Process(command, env | {"LD_PRELOAD": attached.preload(library)}) as process:
                 self.assertEqual(process.hear(), "secure 0 answer 1")
                 process.hear()
                 if attaches:
@@ -250,12 +252,13 @@ class InjectionTest(attached.TestCase):
                 self.assertEqual(process.finish(), (0, ""))
             os.remove(env["FAKE_SERVER_LOG"])
 
+    @unittest.skipIf(attached.SANITIZED, "GCC 12's AddressSanitizer forks while its allocator is locked")
     @attached.harness.again_if_busy(0.5)
     def test_a_fork_waits_for_a_slow_start(self):
         """Its child would hold the port."""
         library, env, _ = self.fake(JOBSCOPE_ATTACH_DELAY_MS="0", FAKE_SERVER_SLOW="1")
         command = [attached.TARGET, "fork_while_it_starts"]
-        self.assertEqual(attached.run(command, env | {"LD_PRELOAD": library}), (0, "", ""))
+        self.assertEqual(attached.run(command, env | {"LD_PRELOAD": attached.preload(library)}), (0, "", ""))
 
     def test_under_the_loader_s_lock(self):
         """A constructor of a library uses NVTX while its dlopen goes on: nobody waits for our thread, which waits for the loader."""
@@ -264,7 +267,7 @@ class InjectionTest(attached.TestCase):
         plugin = os.path.join(attached.FAKE_FOLDER, "libattach_plugin.so")
         for preload in (None, library):
             if preload is not None:
-                env["LD_PRELOAD"] = preload
+                env["LD_PRELOAD"] = attached.preload(preload)
             with attached.Process([attached.TARGET, "plugin", plugin], env) as process:
                 self.assertEqual(process.hear(), "answer 17")
                 process.hear()
