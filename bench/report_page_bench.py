@@ -3,7 +3,7 @@
 """How long `jobscope report` takes and how much memory, and how long Chromium takes to open its page from file://, until it is painted.
 Budgets: docs/report.md, Costs.
 
-usage: report_page_bench.py JOBSCOPE MADE_RUNS [--json FILE]     exit 77: no Chromium is installed, only the program was measured
+usage: report_page_bench.py JOBSCOPE MADE_RUNS [--json FILE]     exit 77: no Chromium is installed, only the program was measured; 1: too much memory
 """
 import argparse
 import json
@@ -124,12 +124,14 @@ def report(jobscope, run):
 
 
 def measure_program(jobscope, scratch, rounds):
+    """The figures, and whether the memory is within its budget: unlike the times, it does not depend on what else the machine does."""
     eight = [trace(rank, 8, 2500) for rank in range(8)]
     large = trace(0, 166, 100_000)
     write_run(scratch / "eight", eight, 8)
     write_run(scratch / "thousand", eight, 1024)
     write_run(scratch / "large", [large], 1)
     results = []
+    within = True
     for run, what, budget_s, budget_mib in (
         ("eight", "8 workers of 20,000 events in 2 s", 1, None),
         ("thousand", "1,024 workers of 20,000 events each", 10, None),
@@ -138,10 +140,11 @@ def measure_program(jobscope, scratch, rounds):
         measured = [report(jobscope, scratch / run) for _ in range(rounds)]
         seconds = [s for s, _ in measured]
         memory = max(mib for _, mib in measured)
+        within = within and (budget_mib is None or memory <= budget_mib)
         budget = f"{budget_s} s" if budget_s else f"{budget_mib} MiB"
         print(f"{what}: {statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), at most {memory:.0f} MiB; budget {budget}")
         results += [figures.figure(f"report, {what}", "s", seconds), figures.figure(f"memory of the report, {what}", "MiB", [memory])]
-    return results
+    return results, within
 
 
 def open_seconds(page):
@@ -162,7 +165,7 @@ def main():
     arguments = parser.parse_args()
     where = figures.machine()
     with tempfile.TemporaryDirectory() as scratch:
-        results = measure_program(arguments.jobscope, pathlib.Path(scratch), arguments.rounds)
+        results, within_budget = measure_program(arguments.jobscope, pathlib.Path(scratch), arguments.rounds)
         runs = RUNS if find_chromium() is not None else {}
         if runs:
             subprocess.run([arguments.made_runs, scratch, *runs], check=True)
@@ -178,6 +181,9 @@ def main():
                   f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}; budget {budget:g} s)")  # fmt: skip
     if arguments.json:
         figures.save(arguments.json, where, results)
+    if not within_budget:
+        print("the memory exceeds its budget")
+        return 1
     if not runs:
         print("pages skipped: no Chromium is installed; tools/install_deps.sh interop installs chromium-headless-shell")
         return 77

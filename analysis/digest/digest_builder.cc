@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analysis/digest/digest_collectives.h"
@@ -248,17 +249,58 @@ struct ReadFile {
   std::vector<LineStretch> stretches;
 };
 
+std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 // A second pass over the files: which steps are worth a picture is known after the first one.
-void AddTimeline(const std::vector<ReadFile>& files, int64_t base_ns, v1::Digest* digest) {
+void AddTimeline(const std::vector<ReadFile>& files, int64_t base_ns, const OpenFile& open,
+                 v1::Digest* digest) {
   const std::vector<size_t> steps = TimelineSteps(digest->steps());
   if (steps.empty()) return;
   TimelineReader reader(TimelineWindows(digest->steps(), steps), base_ns);
   for (const auto& [path, stretches] : files) {
-    const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-    // The first pass has read it to its end. If it is gone now, its blocks are missing.
-    if (file.ok()) (void)reader.Read(file->bytes(), stretches);
+    const absl::StatusOr<MappedFile> file = open(path);
+    const absl::Status status = file.ok() ? reader.Read(*file, stretches) : file.status();
+    if (status.ok()) continue;
+    // The first pass has read it to its end.
+    digest->add_warnings(
+        absl::StrCat("no timeline, because a part of its trace cannot be read "
+                     "again: ",
+                     NameOf(path), ": ", status.message()));
+    return;
   }
   EncodeTimeline(steps, &reader, digest->mutable_timeline());
+}
+
+// What the files of a worker contain.
+struct FilesRead {
+  TraceReader reader;
+  std::vector<ReadFile> readable;
+  std::vector<std::string> failures;
+};
+
+FilesRead ReadFiles(const std::vector<std::string>& paths, const OpenFile& open) {
+  FilesRead read;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const std::string& path = paths[i];
+    const absl::StatusOr<MappedFile> file = open(path);
+    const absl::Status status = file.ok() ? read.reader.Read(*file) : file.status();
+    if (status.ok() && !file->bytes().empty()) {
+      read.readable.push_back({path, read.reader.TakeStretches()});
+      continue;
+    }
+    std::string failure = status.ok() ? absl::StrCat(NameOf(path), " is empty")
+                                      : absl::StrCat(NameOf(path), ": ", status.message());
+    if (absl::IsDataLoss(status)) {
+      // What the reader has seen is not what the file contains: the others, from the begin.
+      std::vector<std::string> others = paths;
+      others.erase(others.begin() + static_cast<ptrdiff_t>(i));
+      read = ReadFiles(others, open);
+      read.failures.push_back(std::move(failure));
+      return read;
+    }
+    read.failures.push_back(std::move(failure));
+  }
+  return read;
 }
 
 }  // namespace
@@ -318,21 +360,8 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
   return digest;
 }
 
-absl::StatusOr<v1::Digest> DigestWorker(const RunWorker& worker) {
-  TraceReader reader;
-  std::vector<ReadFile> readable;
-  std::vector<std::string> failures;
-  for (const std::string& path : worker.files) {
-    const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-    const absl::Status status = file.ok() ? reader.Read(*file) : file.status();
-    if (status.ok() && !file->bytes().empty()) {
-      readable.push_back({path, reader.TakeStretches()});
-    } else {
-      const std::string name = path.substr(path.rfind('/') + 1);
-      failures.push_back(status.ok() ? absl::StrCat(name, " is empty")
-                                     : absl::StrCat(name, ": ", status.message()));
-    }
-  }
+absl::StatusOr<v1::Digest> DigestWorker(const RunWorker& worker, const OpenFile& open) {
+  auto [reader, readable, failures] = ReadFiles(worker.files, open);
   if (readable.empty()) {
     return absl::InvalidArgumentError(failures.empty() ? "it has no trace"
                                                        : absl::StrJoin(failures, "; "));
@@ -341,7 +370,7 @@ absl::StatusOr<v1::Digest> DigestWorker(const RunWorker& worker) {
   std::unique_ptr<WorkerTrace> trace = reader.Finish();
   v1::Digest digest = BuildDigest(worker, trace.get());
   trace.reset();  // the second pass needs memory of its own
-  AddTimeline(readable, base_ns, &digest);
+  AddTimeline(readable, base_ns, open, &digest);
   if (!worker.outcome.name().empty() && worker.outcome != Outcome::kOk &&
       worker.outcome != Outcome::kEmpty) {
     digest.add_warnings(absl::StrCat(

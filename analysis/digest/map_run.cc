@@ -40,7 +40,7 @@ absl::Status ReadMessage(const std::string& path, Message* message) {
       !message->ParseFromArray(file->bytes().data(), static_cast<int>(file->bytes().size()))) {
     return absl::InvalidArgumentError("its digest cannot be read");
   }
-  return absl::OkStatus();
+  return file->status();
 }
 
 // Returns what the manifest says about a worker without a trace.

@@ -108,6 +108,7 @@ void ReadManifest(const std::string& directory, RunFiles* run) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   json manifest;
   if (file.ok()) manifest = json::parse(file->bytes(), nullptr, /*allow_exceptions=*/false);
+  if (file.ok() && !file->status().ok()) manifest = nullptr;
   const auto workers = manifest.is_object() ? manifest.find("workers") : manifest.end();
   if (!manifest.is_object() || workers == manifest.end() || !workers->is_array()) {
     run->warnings.push_back(

@@ -91,7 +91,10 @@ TimelineReader::TimelineReader(Intervals windows, int64_t base_ns) : base_ns_(ba
 }
 
 absl::Status TimelineReader::Read(std::string_view xspace,
-                                  const std::vector<LineStretch>& stretches) {
+                                  const std::vector<LineStretch>& stretches,
+                                  const MappedFile* file) {
+  passed_ = PassedPages(file);
+  absl::Status status;
   try {
     pbf_reader space(xspace.data(), xspace.size());
     while (space.next()) {
@@ -101,22 +104,24 @@ absl::Status TimelineReader::Read(std::string_view xspace,
         continue;
       }
       const std::string_view bytes = View(space.get_view());
-      const std::string_view name = PlaneName({bytes.data(), bytes.size()});
+      const std::string_view name = PlaneName({bytes.data(), bytes.size()}, &passed_);
       if (name == kHostPlaneName || name == kAsyncPlaneName || IsDevicePlane(name)) {
         ReadPlane({xspace, stretches}, name, bytes);
       }
     }
   } catch (const std::exception& error) {  // protozero's way to say that bytes are malformed
-    return absl::InvalidArgumentError(absl::StrCat("not an XSpace, or cut off: ", error.what()));
+    status = absl::InvalidArgumentError(absl::StrCat("not an XSpace, or cut off: ", error.what()));
   }
-  return absl::OkStatus();
+  return file == nullptr || file->status().ok() ? status : file->status();
 }
 
 void TimelineReader::ReadPlane(const File& file, std::string_view name, std::string_view bytes) {
   const bool is_device = IsDevicePlane(name);
-  PlaneEvents events(ReadPlaneNames({bytes.data(), bytes.size()}), &names_, is_device);
+  PlaneEvents events(ReadPlaneNames({bytes.data(), bytes.size()}, &passed_), &names_, is_device);
   pbf_reader lines(bytes.data(), bytes.size());
+  passed_.BeginAt(bytes.data());
   while (lines.next(xspace::xplane_field::kLines, pbf_wire_type::length_delimited)) {
+    passed_.Pass(lines.data().data());
     const std::string_view line = View(lines.get_view());
     const LineHeader header = ReadLineHeader({line.data(), line.size()});
     if (header.name == kCountersLineName || (is_device && IsDerivedLine(name, header.name))) {
@@ -128,13 +133,14 @@ void TimelineReader::ReadPlane(const File& file, std::string_view name, std::str
 
 template <typename Callback>
 void TimelineReader::ForEachEventInWindows(const File& file, std::string_view line,
-                                           Callback&& callback) const {
+                                           Callback&& callback) {
   auto from = static_cast<size_t>(line.data() - file.bytes.data());
   const size_t end = from + line.size();
   auto stretch =
       std::upper_bound(file.stretches.begin(), file.stretches.end(), from,
                        [](size_t byte, const LineStretch& a) { return byte < a.end_byte; });
   for (; stretch != file.stretches.end() && stretch->end_byte <= end; ++stretch) {
+    passed_.Pass(file.bytes.data() + from);
     const Interval& span = stretch->span;
     if (std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
           return span.begin_ns < window.span.end_ns && window.span.begin_ns < span.end_ns;

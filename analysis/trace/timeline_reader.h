@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "analysis/steps/intervals.h"
 #include "analysis/steps/timeline_block.h"
+#include "analysis/trace/mapped_file.h"
 #include "analysis/trace/name_table.h"
 #include "analysis/trace/plane_events.h"
 #include "analysis/trace/trace_reader.h"
@@ -36,7 +37,14 @@ class TimelineReader {
 
   // `stretches`: TraceReader::TakeStretches() of the same file. INVALID_ARGUMENT: malformed bytes;
   // the blocks read until then stay.
-  absl::Status Read(std::string_view xspace, const std::vector<LineStretch>& stretches);
+  absl::Status Read(std::string_view xspace, const std::vector<LineStretch>& stretches) {
+    return Read(xspace, stretches, nullptr);
+  }
+  // Likewise; keeps little of the file in memory. Returns also errors of file.status(): the blocks
+  // cannot be used then.
+  absl::Status Read(const MappedFile& file, const std::vector<LineStretch>& stretches) {
+    return Read(file.bytes(), stretches, &file);
+  }
 
   // Blocks of one window, sorted by line and begin; their lines and names are indices into lines()
   // and names(). After the last Read.
@@ -59,16 +67,19 @@ class TimelineReader {
     const std::vector<LineStretch>& stretches;
   };
 
+  absl::Status Read(std::string_view xspace, const std::vector<LineStretch>& stretches,
+                    const MappedFile* file);
   void ReadPlane(const File& file, std::string_view name, std::string_view bytes);
   void ReadLine(const File& file, std::string_view plane, const LineHeader& header, bool is_host,
                 PlaneEvents* events, std::string_view bytes);
   // Calls `callback(const RawEvent&)` for each event of a line that may be in a window.
   template <typename Callback>
-  void ForEachEventInWindows(const File& file, std::string_view line, Callback&& callback) const;
+  void ForEachEventInWindows(const File& file, std::string_view line, Callback&& callback);
   uint32_t LineOf(std::string_view plane, const LineHeader& header);
   static void Prune(Window* window);
 
   std::vector<Window> windows_;
+  PassedPages passed_;
   const int64_t base_ns_;
   NameTable names_;
   std::vector<std::string> line_names_;

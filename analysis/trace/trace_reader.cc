@@ -72,32 +72,17 @@ struct TraceReader::Plane {
   std::string name;
 };
 
-absl::Status TraceReader::Read(std::string_view xspace) {
+absl::Status TraceReader::Read(std::string_view xspace, const MappedFile* file) {
   file_ = xspace.data();
+  passed_ = PassedPages(file);
   stretches_.clear();
+  absl::Status status;
   try {
     ReadSpace(xspace);
   } catch (const std::exception& error) {  // protozero throws on malformed bytes
-    return absl::InvalidArgumentError(absl::StrCat("not an XSpace, or cut off: ", error.what()));
+    status = absl::InvalidArgumentError(absl::StrCat("not an XSpace, or cut off: ", error.what()));
   }
-  return absl::OkStatus();
-}
-
-absl::Status TraceReader::Read(const MappedFile& file) {
-  mapped_ = &file;
-  released_ = 0;
-  const absl::Status status = Read(file.bytes());
-  mapped_ = nullptr;
-  return status;
-}
-
-void TraceReader::ReleaseBehind(const RawEvent& event) {
-  constexpr size_t kEvery = size_t{4} << 20;
-  if (mapped_ == nullptr) return;
-  const auto at = static_cast<size_t>(event.message.data() - file_);
-  if (at < released_ + kEvery) return;
-  mapped_->Release(released_, at);
-  released_ = at;
+  return file == nullptr || file->status().ok() ? status : file->status();
 }
 
 std::unique_ptr<WorkerTrace> TraceReader::Finish() {
@@ -123,7 +108,7 @@ void TraceReader::ReadSpace(std::string_view xspace) {
       continue;
     }
     if (field != xspace::xspace_field::kPlanes) continue;
-    const std::string_view name = PlaneName(Reader(bytes));
+    const std::string_view name = PlaneName(Reader(bytes), &passed_);
     if (name == "Task Environment") {
       ReadEnvironment(bytes);
       continue;
@@ -133,12 +118,14 @@ void TraceReader::ReadSpace(std::string_view xspace) {
     const bool is_device = IsDevicePlane(name);
     const bool is_monitor = name.rfind(kMonitorPlane, 0) == 0;
     if (!is_host && !is_async && !is_device && !is_monitor) continue;
-    Plane plane(ReadPlaneNames(Reader(bytes)), is_device ? &trace_->kernels : &trace_->operators,
-                is_device);
+    Plane plane(ReadPlaneNames(Reader(bytes), &passed_),
+                is_device ? &trace_->kernels : &trace_->operators, is_device);
     plane.name = std::string(name);
     if (is_device || is_monitor) ReadGpuModel(bytes, plane.events.names());
     pbf_reader lines = Reader(bytes);
+    passed_.BeginAt(bytes.data());
     while (lines.next(xspace::xplane_field::kLines, pbf_wire_type::length_delimited)) {
+      passed_.Pass(lines.data().data());
       const std::string_view line = View(lines.get_view());
       plane.header = ReadLineHeader(Reader(line));
       events_of_stretch_ = 0;
@@ -156,8 +143,8 @@ void TraceReader::ReadSpace(std::string_view xspace) {
 }
 
 void TraceReader::ReadEnvironment(std::string_view plane) {
-  const PlaneNames names = ReadPlaneNames(Reader(plane));
-  ForEachStat(plane, xspace::xplane_field::kStats, [&](const Stat& stat) {
+  const PlaneNames names = ReadPlaneNames(Reader(plane), &passed_);
+  ForEachPlaneStat(Reader(plane), &passed_, [&](const Stat& stat) {
     const auto name = names.stats.find(stat.metadata_id);
     if (name == names.stats.end() || name->second != "jobscope_summary") return;
     if (stat.text.size() > xspace::kMaxScanSummaryBytes) return;
@@ -170,7 +157,7 @@ void TraceReader::ReadEnvironment(std::string_view plane) {
 
 void TraceReader::ReadGpuModel(std::string_view plane, const PlaneNames& names) {
   if (!trace_->gpu_model.empty()) return;
-  ForEachStat(plane, xspace::xplane_field::kStats, [&](const Stat& stat) {
+  ForEachPlaneStat(Reader(plane), &passed_, [&](const Stat& stat) {
     const auto name = names.stats.find(stat.metadata_id);
     if (name == names.stats.end() || name->second != "gpu_device_name") return;
     trace_->gpu_model = CleanUtf8(names.Text(stat), kMaxTextBytes);
@@ -187,7 +174,7 @@ Interval TraceReader::Count(const LineHeader& header, const RawEvent& event) {
   stretch.span.begin_ns = std::min(stretch.span.begin_ns, span.begin_ns);
   stretch.span.end_ns = std::max(stretch.span.end_ns, span.end_ns);
   events_of_stretch_ = (events_of_stretch_ + 1) % LineStretch::kMaxEvents;
-  if (events_of_stretch_ == 0) ReleaseBehind(event);
+  if (events_of_stretch_ == 0) passed_.Pass(event.message.data());
   return span;
 }
 
@@ -229,9 +216,9 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
     trace_->thread_names[header.id] = CleanUtf8(ThreadNameOf(header.name), kMaxTextBytes);
   }
   // A line in another order than the format requires is sorted first.
-  const size_t begin = released_;
-  const bool sorted = IsSorted(bytes, [this](const RawEvent& event) { ReleaseBehind(event); });
-  released_ = begin;
+  const bool sorted =
+      IsSorted(bytes, [this](const RawEvent& event) { passed_.Pass(event.message.data()); });
+  passed_.BeginAt(bytes.data());
   std::vector<std::pair<HostEvent, RawEvent>> unsorted;
   ForEachEvent(bytes, [&](const RawEvent& raw) {
     const EventMeaning& meaning = plane->events.MeaningOf(raw.metadata_id);

@@ -71,9 +71,10 @@ class TraceReader {
 
   // Reads one file. INVALID_ARGUMENT: the bytes are not an XSpace, or truncated; the data before
   // the error stay in the trace. Never throws.
-  absl::Status Read(std::string_view xspace);
-  // Likewise; keeps little of the file in memory.
-  absl::Status Read(const MappedFile& file);
+  absl::Status Read(std::string_view xspace) { return Read(xspace, nullptr); }
+  // Likewise; keeps little of the file in memory. Returns also errors of file.status(): the trace
+  // may then contain what is not in the file, and cannot be used.
+  absl::Status Read(const MappedFile& file) { return Read(file.bytes(), &file); }
   // Returns the stretches of the file that was read last, in the order of the file.
   std::vector<LineStretch> TakeStretches() { return std::move(stretches_); }
   std::unique_ptr<WorkerTrace> Finish();
@@ -83,6 +84,7 @@ class TraceReader {
  private:
   struct Plane;
 
+  absl::Status Read(std::string_view xspace, const MappedFile* file);
   void ReadSpace(std::string_view xspace);
   void ReadEnvironment(std::string_view plane);
   void ReadGpuModel(std::string_view plane, const PlaneNames& names);
@@ -92,16 +94,13 @@ class TraceReader {
   void ReadCounterLine(Plane* plane, std::string_view bytes);
   void AddHostEvent(Plane* plane, HostLine* line, const HostEvent& event, const RawEvent& raw);
   Interval Count(const LineHeader& header, const RawEvent& event);
-  // Releases what has been read of the mapped file, now and then.
-  void ReleaseBehind(const RawEvent& event);
 
   std::unique_ptr<WorkerTrace> trace_;
   CollectiveKernels kernels_;
   // Base of times in files that count from the epoch; 0 until the first such file.
   int64_t base_ns_ = 0;
   const char* file_ = nullptr;  // begin of the current file
-  const MappedFile* mapped_ = nullptr;
-  size_t released_ = 0;  // bytes of the mapped file
+  PassedPages passed_;
   std::vector<LineStretch> stretches_;
   size_t events_of_stretch_ = 0;  // the current line's last one; 0: the next event begins one
 };

@@ -48,10 +48,16 @@ std::string_view PlaneNames::Text(const Stat& stat) const {
   return name == stats.end() ? std::string_view() : name->second;
 }
 
-std::string_view PlaneName(pbf_reader plane) {
+std::string_view PlaneName(pbf_reader plane, PassedPages* passed) {
   std::string_view name;
-  while (plane.next(fields::xplane_field::kName, pbf_wire_type::length_delimited)) {
-    name = View(plane.get_view());
+  passed->BeginAt(plane.data().data());
+  while (plane.next()) {
+    passed->Pass(plane.data().data());
+    if (plane.tag_and_type() == BytesField(fields::xplane_field::kName)) {
+      name = View(plane.get_view());
+    } else {
+      plane.skip();
+    }
   }
   return name;
 }
@@ -100,9 +106,11 @@ uint64_t ReadMetadata(pbf_reader entry, EventMetadata* metadata) {
 
 }  // namespace
 
-PlaneNames ReadPlaneNames(pbf_reader plane) {
+PlaneNames ReadPlaneNames(pbf_reader plane, PassedPages* passed) {
   PlaneNames names;
+  passed->BeginAt(plane.data().data());
   while (plane.next()) {
+    passed->Pass(plane.data().data());
     EventMetadata metadata;
     switch (plane.tag_and_type()) {
       case BytesField(fields::xplane_field::kEventMetadata): {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "analysis/trace/mapped_file.h"
 #include "common/xspace/segment/event_reader.h"
 #include "common/xspace/wire/fields.h"
 #include "common/xspace/wire/pbf.h"
@@ -56,8 +57,24 @@ struct PlaneNames {
   std::string_view Text(const Stat& stat) const;
 };
 
-std::string_view PlaneName(protozero::pbf_reader plane);
-PlaneNames ReadPlaneNames(protozero::pbf_reader plane);
+// Both make a pass over the whole plane.
+std::string_view PlaneName(protozero::pbf_reader plane, PassedPages* passed);
+PlaneNames ReadPlaneNames(protozero::pbf_reader plane, PassedPages* passed);
+
+// Calls `callback(const Stat&)` for each stat of a plane, in a pass over the whole plane.
+template <typename Callback>
+void ForEachPlaneStat(protozero::pbf_reader plane, PassedPages* passed, Callback&& callback) {
+  passed->BeginAt(plane.data().data());
+  while (plane.next()) {
+    passed->Pass(plane.data().data());
+    if (plane.tag() == xspace::xplane_field::kStats &&
+        plane.wire_type() == protozero::pbf_wire_type::length_delimited) {
+      callback(ReadStat(plane.get_message()));
+    } else {
+      plane.skip();
+    }
+  }
+}
 
 struct LineHeader {
   int64_t id = 0;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "analysis/output/report_text.h"
 #include "analysis/trace/trace_reader.h"
 #include "tests/analysis/run_fixture.h"
@@ -40,6 +41,71 @@ TEST_F(BadInputTest, ATruncatedTraceIsLeftOut) {
   EXPECT_EQ(report["missing"][0]["worker"], "w2");
   EXPECT_THAT(report["missing"][0]["reason"].get<std::string>(), HasSubstr("cut off"));
   EXPECT_THAT(report["sure"].get<std::string>(), HasSubstr("7 of 8 workers (w2"));
+}
+
+// One worker with two parts: ten steps in each.
+class PartsTest : public BadInputTest {
+ protected:
+  PartsTest() {
+    worker_.name = "w";
+    for (int part = 0; part < 2; ++part) {
+      TraceFile trace;
+      for (int step = 10 * part; step < 10 * part + 10; ++step) {
+        trace.Step(step, step * 10, step * 10 + 10);
+        trace.Input(step * 10, step * 10 + 4);
+        for (int i = 0; i < 100; ++i) {
+          const double begin_ms = step * 10 + i * 0.1;
+          trace.Event("augment", begin_ms, begin_ms + 0.05, {}, {}, "/host:CPU", 2);
+          trace.Kernel("gemm", begin_ms, begin_ms + 0.05);
+        }
+      }
+      const std::string name = absl::StrCat("w", part + 1, ".xplane.pb");
+      worker_.files.push_back(directory_.Write(name, trace.Bytes()));
+    }
+  }
+  // Opens files, and truncates the `nth` one before it is read: to its kernels, which come first.
+  OpenFile Truncating(int nth) {
+    return [this, nth](const std::string& path) {
+      absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+      if (++opened_ == nth) std::filesystem::resize_file(path, file->bytes().size() * 6 / 10);
+      return file;
+    };
+  }
+
+  RunWorker worker_;
+  int opened_ = 0;
+};
+
+TEST_F(PartsTest, APartThatIsTruncatedWhileItIsReadIsLeftOut) {
+  RunWorker first = worker_;
+  first.files.pop_back();
+  const absl::StatusOr<v1::Digest> expected = DigestWorker(first);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  absl::StatusOr<v1::Digest> digest = DigestWorker(worker_, Truncating(2));
+  ASSERT_TRUE(digest.ok()) << digest.status();
+  ASSERT_EQ(digest->warnings_size(), 1);
+  EXPECT_THAT(digest->warnings(0),
+              HasSubstr("a part of its trace is left out: w2.xplane.pb: it was truncated"));
+  digest->clear_warnings();
+  EXPECT_EQ(digest->SerializeAsString(), expected->SerializeAsString());
+}
+
+TEST_F(PartsTest, AWorkerWhoseOnlyFileIsTruncatedWhileItIsReadIsMissing) {
+  worker_.files.pop_back();
+  const absl::Status status = DigestWorker(worker_, Truncating(1)).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("w1.xplane.pb: it was truncated"));
+}
+
+TEST_F(PartsTest, APartThatIsTruncatedBeforeItsSecondReadingHasNoTimeline) {
+  const absl::StatusOr<v1::Digest> whole = DigestWorker(worker_);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_TRUE(whole->has_timeline());
+  absl::StatusOr<v1::Digest> digest = DigestWorker(worker_, Truncating(4));
+  ASSERT_TRUE(digest.ok()) << digest.status();
+  EXPECT_FALSE(digest->has_timeline());
+  ASSERT_EQ(digest->warnings_size(), 1);
+  EXPECT_THAT(digest->warnings(0), HasSubstr("no timeline, because a part of its trace"));
+  EXPECT_EQ(digest->steps().number_size(), 20);
 }
 
 TEST_F(BadInputTest, AnEmptyFileAFifoAndAFolderAreNoTraces) {
