@@ -92,8 +92,8 @@ typedef struct jobscope_server_options {
 JOBSCOPE_API int jobscope_server_start(const jobscope_server_options* options, char* address,
                                        size_t address_size, char* error, size_t error_size);
 
-/* Stops the server: ends and delivers a running capture. Blocks for at most 2.8 s. Returns 0, even if
- * no server runs. */
+/* Stops the server: ends and delivers a running capture. Blocks for at most 2.8 s. Returns 0, also
+ * if no server runs. */
 JOBSCOPE_API int jobscope_server_stop(void);
 
 /* Returns 1 if a server runs in this process, otherwise 0, for example after a caller closed it. */

@@ -89,8 +89,8 @@ class ProfilerServer {
   ProfilerServer(ProfilerServer&&) = default;
   ProfilerServer& operator=(ProfilerServer&&) = default;
 
-  // The last handle stops the server: ends and delivers a running capture. Blocks for at most 2.8 s.
-  // A handle need not be destroyed at the exit of the process.
+  // The last handle stops the server: ends and delivers a running capture. Blocks for at most
+  // 2.8 s. A handle need not be destroyed at the exit of the process.
   ~ProfilerServer() = default;
 
   explicit operator bool() const { return share_ != nullptr; }
