@@ -66,9 +66,9 @@ class CudaReasonsTest : public SessionTest, public ::testing::WithParamInterface
     ManifestWorker worker;
     FillFromSummary(result.summary, &worker);
     ASSERT_EQ(worker.collectors.size(), 2u);
-    EXPECT_EQ(worker.collectors[0].state, "on");
+    EXPECT_EQ(worker.collectors[0].state.name(), "on");
     EXPECT_EQ(worker.collectors[0].events, 1u);
-    EXPECT_EQ(worker.collectors[1].state, state);
+    EXPECT_EQ(worker.collectors[1].state.name(), state);
     EXPECT_THAT(worker.collectors[1].reason, HasSubstr(text));
     // `capture check`.
     const std::vector<v1::CollectorState> states = manager_->DescribeCollectors();
