@@ -128,22 +128,34 @@ std::optional<double> Difference::delta_ms() const {
 std::vector<double> StepTimesOf(const Report& report) {
   std::vector<double> times;
   const Alignment& alignment = report.alignment;
-  if (alignment.synchronous && alignment.common() >= kMinSteps) {
+  const auto ms = [&](size_t worker, size_t step) {
+    return static_cast<double>(report.workers[worker].view.steps[step].account_ns) / kNsPerMs;
+  };
+  if (alignment.synchronous) {
     for (size_t s = 0; s < alignment.common(); ++s) {
       double longest = 0;
       for (size_t i = 0; i < alignment.workers.size(); ++i) {
-        const WorkerView& view = report.workers[alignment.workers[i]].view;
-        longest = std::max(
-            longest, static_cast<double>(view.steps[alignment.steps[i][s]].account_ns) / kNsPerMs);
+        longest = std::max(longest, ms(alignment.workers[i], alignment.steps[i][s]));
       }
       times.push_back(longest);
     }
     return times;
   }
-  for (const WorkerRow& row : report.workers) {
-    for (const StepView& step : row.view.steps) {
-      times.push_back(static_cast<double>(step.account_ns) / kNsPerMs);
+  size_t fewest = SIZE_MAX;
+  for (const size_t w : alignment.workers) {
+    fewest = std::min(fewest, report.workers[w].view.steps.size());
+  }
+  for (size_t s = 0; s < fewest && !alignment.workers.empty(); ++s) {
+    std::vector<double> means;
+    for (const size_t w : alignment.workers) {
+      // Who has more steps, had several in this part of the time.
+      const size_t count = report.workers[w].view.steps.size();
+      std::vector<double> part;
+      for (size_t i = s * count / fewest; i < (s + 1) * count / fewest; ++i)
+        part.push_back(ms(w, i));
+      means.push_back(Mean(part));
     }
+    times.push_back(Mean(means));
   }
   return times;
 }
@@ -186,7 +198,16 @@ RunDiff CompareSteps(const std::vector<double>& all_before, const std::vector<do
 }
 
 RunDiff DiffRuns(const Report& before, const Report& after, double gate) {
-  RunDiff diff = CompareSteps(StepTimesOf(before), StepTimesOf(after), gate);
+  const std::vector<double> times_before = StepTimesOf(before);
+  const std::vector<double> times_after = StepTimesOf(after);
+  RunDiff diff = CompareSteps(times_before, times_after, gate);
+  const auto too_few = [](const Report& report, const std::vector<double>& times) {
+    return report.alignment.synchronous && times.size() < kMinSteps;
+  };
+  if (too_few(before, times_before) || too_few(after, times_after)) {
+    diff.why_inconclusive =
+        absl::StrCat("fewer than ", kMinSteps, " steps that all workers have, in one of the runs");
+  }
   AddDifferences(ClassTimes(before), ClassTimes(after), std::nullopt, std::nullopt, &diff.classes);
   SortByChange(&diff.classes);
   if (before.alignment.synchronous && after.alignment.synchronous) {

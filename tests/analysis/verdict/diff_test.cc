@@ -92,6 +92,70 @@ TEST_F(DiffRunsTest, TheClassAndTheNameThatGrew) {
   EXPECT_NEAR(diff.change.value_or(0), 15.0 / 40, 0.001);
 }
 
+// Six steps, whatever the number of ranks that wait for each other in them.
+TEST_F(DiffRunsTest, RanksInStepMakeNoMoreSamples) {
+  const auto run = [this](double forward_ms) {
+    workers_ = json::array();
+    AddRanks(
+        16, 6, [](int, int) { return 2.0; },
+        [&](int, int step) { return forward_ms + step % 2 * 20; });
+    WriteManifest();
+    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+    EXPECT_TRUE(digests.ok());
+    return digests.ok() ? *digests : Digests();
+  };
+  const Digests before = run(30);
+  const Digests after = run(45);
+  const Report report_before = Reduce(before);
+  EXPECT_EQ(StepTimesOf(report_before), std::vector<double>({40, 60, 40, 60, 40, 60}));
+  const RunDiff diff = DiffRuns(report_before, Reduce(after), 0.05);
+  EXPECT_EQ(diff.outcome, RunDiff::Outcome::kInconclusive);
+  EXPECT_NEAR(diff.change.value_or(0), 0.3, 1e-6);
+  EXPECT_EQ(diff.change_low, std::nullopt);
+  EXPECT_EQ(diff.why_inconclusive, "fewer than 8 steps that all workers have, in one of the runs");
+}
+
+// Workers without collectives, which the same cause delays in the same steps.
+TEST_F(DiffRunsTest, WorkersBesideEachOtherMakeNoMoreSamples) {
+  // `counts`: steps per worker; a worker with twice as many has two in the time of one.
+  const auto run = [this](const std::vector<int>& counts, double step_ms) {
+    workers_ = json::array();
+    for (size_t w = 0; w < counts.size(); ++w) {
+      TraceFile trace;
+      double begin_ms = 0;
+      const int each = counts[w] / 12;
+      for (int step = 0; step < counts[w]; ++step) {
+        const double end_ms = begin_ms + (step_ms + step / each % 3 * 10) / each;
+        trace.Step(step, begin_ms, end_ms);
+        begin_ms = end_ms;
+      }
+      AddWorker(static_cast<int>(w), "node0", trace);
+    }
+    WriteManifest();
+    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+    EXPECT_TRUE(digests.ok());
+    return digests.ok() ? *digests : Digests();
+  };
+  const auto diff = [&](const std::vector<int>& counts) {
+    const Digests before = run(counts, 100);
+    const Digests after = run(counts, 104);
+    return DiffRuns(Reduce(before), Reduce(after), 0.05);
+  };
+  const RunDiff alone = diff({12});
+  ASSERT_TRUE(alone.change_low.has_value());
+  EXPECT_LT(*alone.change_low, 0) << "4 ms are less than the steps vary by";
+  // 12 steps of 100, 110 and 120 ms, beside 24 of half as much.
+  const Digests unequal = run({12, 24}, 100);
+  const std::vector<double> times = StepTimesOf(Reduce(unequal));
+  ASSERT_EQ(times.size(), 12u);
+  for (size_t s = 0; s < times.size(); ++s) {
+    EXPECT_NEAR(times[s], 0.75 * (100 + 10.0 * static_cast<double>(s % 3)), 1e-6);
+  }
+  const RunDiff sixteen = diff(std::vector<int>(16, 12));
+  EXPECT_NEAR(sixteen.change_low.value_or(0), *alone.change_low, 1e-6);
+  EXPECT_NEAR(sixteen.change_high.value_or(0), *alone.change_high, 1e-6);
+}
+
 // Without a GPU collector a run knows nothing of kernels:
 // not even that there were none. A scope that it does not have has not run.
 TEST_F(DiffRunsTest, WhatOneRunDoesNotKnowIsAbsentAndNot0) {
