@@ -78,8 +78,13 @@ std::string DiffText(const RunDiff& diff, double gate_percent) {
   if (!diff.why_inconclusive.empty()) {
     absl::StrAppend(&text, "WHY      ", diff.why_inconclusive, "\n");
   }
-  return absl::StrCat(text, DifferencesTable("CLASS", diff.classes),
-                      DifferencesTable("SCOPE, OPERATOR OR KERNEL", diff.names));
+  absl::StrAppend(&text, DifferencesTable("CLASS", diff.classes),
+                  DifferencesTable("SCOPE, OPERATOR OR KERNEL", diff.names));
+  if (!diff.warnings.empty()) text += "\n";
+  for (const std::string& warning : diff.warnings) {
+    absl::StrAppend(&text, Labelled("WARNING", warning));
+  }
+  return text;
 }
 
 std::string DiffJson(const RunDiff& diff) {
@@ -99,6 +104,7 @@ std::string DiffJson(const RunDiff& diff) {
   if (!diff.why_inconclusive.empty()) root["why_inconclusive"] = diff.why_inconclusive;
   root["classes"] = DifferencesJson(diff.classes);
   root["names"] = DifferencesJson(diff.names);
+  if (!diff.warnings.empty()) root["warnings"] = diff.warnings;
   return root.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

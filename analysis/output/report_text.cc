@@ -11,39 +11,13 @@
 #include "analysis/verdict/class_view.h"
 #include "analysis/verdict/input_view.h"
 #include "analysis/verdict/verdict_text.h"
-#include "common/text/foreign_text.h"
 
 namespace jobscope::analysis {
 namespace {
 
-constexpr size_t kColumns = 100;
-constexpr size_t kLabel = 9;
 constexpr size_t kMaxWorkers = 64;  // rows of the table; --json has all
 constexpr size_t kTopNames = 10;
 constexpr size_t kMaxLines = 20;  // of missing workers, and of warnings
-
-// Writes `text` after a label, wrapped at blanks.
-std::string Labelled(const std::string& label, const std::string& text) {
-  std::string line = label + std::string(kLabel - label.size(), ' ');
-  std::string result;
-  size_t used = 0;
-  const std::string clean = OneLineInColumns(text, 2000);
-  for (size_t at = 0; at < clean.size();) {
-    size_t end = clean.find(' ', at);
-    if (end == std::string::npos) end = clean.size();
-    std::string word = clean.substr(at, end - at);
-    at = end + 1;
-    if (used > 0 && line.size() + 1 + word.size() > kColumns) {
-      absl::StrAppend(&result, line, "\n");
-      line = std::string(kLabel, ' ');
-      used = 0;
-    }
-    word = OneLineInColumns(word, kColumns - kLabel);
-    if (used++ > 0) line += ' ';
-    line += word;
-  }
-  return absl::StrCat(result, line, "\n");
-}
 
 // Long times with fewer decimals, so that lines fit.
 std::string Ms(const std::optional<double>& ms) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/text/foreign_text.h"
 
 namespace jobscope::analysis {
@@ -61,6 +62,29 @@ std::string TextTable::Text() const {
   print(titles);
   for (const std::vector<std::string>& row : rows_) print(row);
   return text;
+}
+
+std::string Labelled(const std::string& label, const std::string& text) {
+  constexpr size_t kLabelColumns = 9;
+  std::string line = label + std::string(kLabelColumns - label.size(), ' ');
+  std::string result;
+  size_t used = 0;
+  const std::string clean = OneLineInColumns(text, 2000);
+  for (size_t at = 0; at < clean.size();) {
+    size_t end = clean.find(' ', at);
+    if (end == std::string::npos) end = clean.size();
+    std::string word = clean.substr(at, end - at);
+    at = end + 1;
+    if (used > 0 && line.size() + 1 + word.size() > TextTable::kMaxLine) {
+      absl::StrAppend(&result, line, "\n");
+      line = std::string(kLabelColumns, ' ');
+      used = 0;
+    }
+    word = OneLineInColumns(word, TextTable::kMaxLine - kLabelColumns);
+    if (used++ > 0) line += ' ';
+    line += word;
+  }
+  return absl::StrCat(result, line, "\n");
 }
 
 }  // namespace jobscope::analysis

@@ -32,6 +32,10 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// Returns lines with `text` behind a label of at most 9 columns, wrapped at blanks, of at most
+// TextTable::kMaxLine columns. Control characters are replaced.
+std::string Labelled(const std::string& label, const std::string& text);
+
 }  // namespace jobscope::analysis
 
 #endif  // ANALYSIS_TEXT_TEXT_TABLE_H_

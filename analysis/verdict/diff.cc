@@ -197,6 +197,27 @@ RunDiff CompareSteps(const std::vector<double>& all_before, const std::vector<do
   return diff;
 }
 
+namespace {
+
+// `which`: "before" or "after".
+void AddWarnings(const char* which, const Report& report, RunDiff* diff) {
+  constexpr size_t kMaxWarnings = 10;
+  std::vector<std::string> warnings;
+  for (const Digests::Missing& missing : report.missing) {
+    warnings.push_back(absl::StrCat(missing.worker, " is missing: ", missing.reason));
+  }
+  warnings.insert(warnings.end(), report.warnings.begin(), report.warnings.end());
+  for (size_t i = 0; i < std::min(kMaxWarnings, warnings.size()); ++i) {
+    diff->warnings.push_back(absl::StrCat(which, ": ", warnings[i]));
+  }
+  if (warnings.size() > kMaxWarnings) {
+    diff->warnings.push_back(
+        absl::StrCat(which, ": and ", warnings.size() - kMaxWarnings, " more warnings"));
+  }
+}
+
+}  // namespace
+
 RunDiff DiffRuns(const Report& before, const Report& after, double gate) {
   const std::vector<double> times_before = StepTimesOf(before);
   const std::vector<double> times_after = StepTimesOf(after);
@@ -226,6 +247,8 @@ RunDiff DiffRuns(const Report& before, const Report& after, double gate) {
                    &diff.names);
   }
   SortByChange(&diff.names);
+  AddWarnings("before", before, &diff);
+  AddWarnings("after", after, &diff);
   return diff;
 }
 

@@ -38,6 +38,8 @@ struct RunDiff {
   std::vector<Difference> classes;
   std::vector<Difference> names;  // scopes, operators, kernels; the same order, at most 20
   std::string why_inconclusive;   // for example, too few steps
+  // What is missing in one of the runs, or doubtful.
+  std::vector<std::string> warnings;
 };
 
 // Returns the step times of a run in ms, one sample per step of all workers together: what delays

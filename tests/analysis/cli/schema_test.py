@@ -80,6 +80,7 @@ class SchemaTest(unittest.TestCase):
                 ("faster", "slower", "training"),
                 ("uneven", "one_step", "one_step"),
                 ("short", "short", "short"),
+                ("missing", "missing", "missing"),
             )
         }
 
@@ -132,7 +133,8 @@ class SchemaTest(unittest.TestCase):
     def test_diff_fields(self):
         self.check_that_fields_are_known(self.diffs, "diff")
         outcomes = {name: diff["outcome"] for name, diff in self.diffs.items()}
-        self.assertEqual(outcomes, {"same": "neutral", "slower": "regression", "faster": "improvement", "uneven": "inconclusive", "short": "inconclusive"})
+        self.assertEqual(outcomes, {"same": "neutral", "slower": "regression", "faster": "improvement", "uneven": "inconclusive", "short": "inconclusive",
+                                    "missing": "neutral"})
         self.assertNotIn("change_low", self.diffs["short"])
 
 

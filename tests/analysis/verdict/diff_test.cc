@@ -227,6 +227,20 @@ TEST_F(DiffRunsTest, WaitingIsNotWhatGrewWhereRanksRunInStep) {
   EXPECT_THAT(DiffText(diff, 5), testing::ContainsRegex("waiting +0.000 +35.000 +.35.000"));
 }
 
+TEST_F(DiffRunsTest, WhatIsMissingInOneOfThemIsSaid) {
+  const Digests before = Run(30, 2);
+  Digests after = Run(30, 2);
+  after.missing.push_back({"w2", "connection refused"});
+  after.workers[1].add_warnings("a part of its trace is left out");
+  const RunDiff diff = DiffRuns(Reduce(before), Reduce(after), 0.05);
+  EXPECT_THAT(diff.warnings, testing::ElementsAre("after: w2 is missing: connection refused",
+                                                  "after: w1: a part of its trace is left out"));
+  EXPECT_THAT(DiffText(diff, 5),
+              testing::EndsWith("\nWARNING  after: w2 is missing: connection refused\n"
+                                "WARNING  after: w1: a part of its trace is left out\n"));
+  EXPECT_EQ(json::parse(DiffJson(diff))["warnings"].size(), 2u);
+}
+
 TEST_F(DiffRunsTest, RunsOfOtherSizesAreUnlike) {
   const Digests before = Run(30, 2);
   const Digests after = Run(30, 3);
