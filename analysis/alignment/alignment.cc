@@ -186,15 +186,17 @@ void MatchWithoutSequence(const std::vector<WorkerView>& views, Alignment* align
   MatchTheRest(views, alignment);
 }
 
-// Returns whether all workers have collectives and steps of equal duration: then they wait for each
-// other in the collectives.
+// Returns whether all workers have collectives, ranks of their own, and steps of equal duration: then
+// they wait for each other in the collectives. Two equal jobs in one run do not.
 bool RunInStep(const std::vector<WorkerView>& views, const Alignment& alignment) {
   if (alignment.by == Alignment::By::kNone || alignment.workers.size() < 2) return false;
   double least = 0;
   double most = 0;
+  std::set<int64_t> ranks;
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
     const WorkerView& view = views[alignment.workers[i]];
     if (!view.has_collectives() || view.blocked_ns.empty()) return false;
+    if (view.digest->has_rank() && !ranks.insert(view.digest->rank()).second) return false;
     double sum = 0;
     for (const size_t step : alignment.steps[i]) {
       sum += static_cast<double>(view.steps[step].account_ns);

@@ -75,6 +75,20 @@ std::vector<std::vector<Match::Member>> Meetings(const std::vector<WorkerView>& 
   return meetings;
 }
 
+// Returns whether members cannot be of one collective: two are of one worker, or, where the size of
+// the group is not known, of one rank, as in a run of two jobs.
+bool AreAmbiguous(const std::vector<WorkerView>& views, const std::vector<Match::Member>& members) {
+  std::set<size_t> workers;
+  std::set<int64_t> ranks;
+  for (const Match::Member& member : members) {
+    const WorkerView& view = views[member.worker];
+    if (!workers.insert(member.worker).second) return true;
+    if (view.collectives[member.collective].group_size != 0 || !view.digest->has_rank()) continue;
+    if (!ranks.insert(view.digest->rank()).second) return true;
+  }
+  return false;
+}
+
 // Adds `candidates`, by key, as matches; at most one per worker counts.
 template <typename Candidates>
 void TakeMatches(const std::vector<WorkerView>& views, const Candidates& candidates,
@@ -82,14 +96,12 @@ void TakeMatches(const std::vector<WorkerView>& views, const Candidates& candida
   const std::map<Callers, size_t> callers = CountCallers(views);
   for (const auto& [key, candidate] : candidates) {
     for (std::vector<Match::Member>& members : Meetings(views, candidate)) {
-      const bool ambiguous =
-          std::adjacent_find(members.begin(), members.end(), [](const auto& a, const auto& b) {
-            return a.worker == b.worker;
-          }) != members.end();
       const Match::Member& first = members.front();
       const CollectiveView& collective = views[first.worker].collectives[first.collective];
       const size_t size = collective.group_size;
-      if (ambiguous || members.size() < 2 || (size != 0 && members.size() > size)) continue;
+      if (AreAmbiguous(views, members) || members.size() < 2 ||
+          (size != 0 && members.size() > size))
+        continue;
       const size_t wanted =
           size != 0 ? size : callers.at(CallersOf(views[first.worker], collective));
       Match match;

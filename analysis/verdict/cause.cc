@@ -13,6 +13,13 @@
 namespace jobscope::analysis {
 namespace {
 
+// Returns whether a worker in which nothing recorded this class may have spent time in it: a
+// collector that it does not have records it.
+bool MayBeUnknown(size_t c) {
+  return c == Index(StepClass::kNotRunning) || c == Index(StepClass::kDeviceCompute) ||
+         c == Index(StepClass::kDeviceCopy);
+}
+
 // Returns the mean of a class over steps in ms; only over `steps` if given.
 double ClassMean(const WorkerView& view, size_t c, const std::vector<size_t>& steps) {
   const std::vector<int64_t>& column = view.class_ns[c];
@@ -113,7 +120,7 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
       const double mean = ClassMean(report.workers[w].view, c, steps);
       if (slow) {
         of_slow[c] += mean / static_cast<double>(straggler.workers.size());
-      } else {
+      } else if (!report.workers[w].view.class_ns[c].empty() || !MayBeUnknown(c)) {
         of_others[c].push_back(mean);
       }
     }
@@ -127,7 +134,8 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
     most = of_slow[c] - median;
     finding->step_class = static_cast<StepClass>(c);
     finding->class_ms = of_slow[c];
-    finding->class_others_ms = median;
+    finding->class_others_ms.reset();
+    if (!of_others[c].empty()) finding->class_others_ms = median;
   }
   if (!finding->step_class.has_value()) return;
   if (!straggler.single) {

@@ -150,21 +150,22 @@ void AddWarnings(const Digests& digests, const Alignment& alignment, Report* rep
   constexpr size_t kMaxWarnings = 100;
   for (const std::string& warning : digests.run.warnings()) report->warnings.push_back(warning);
   for (const std::string& warning : alignment.warnings) report->warnings.push_back(warning);
-  std::map<int64_t, std::string> ranks;
+  std::map<int64_t, WorkerRow*> ranks;
   size_t without_steps = 0;
   std::string first_without;
-  for (const WorkerRow& row : report->workers) {
+  for (WorkerRow& row : report->workers) {
     const v1::Digest& digest = *row.view.digest;
     for (const std::string& warning : digest.warnings()) {
       report->warnings.push_back(absl::StrCat(digest.name(), ": ", warning));
     }
     if (row.view.steps.empty() && ++without_steps == 1) first_without = digest.name();
     if (!digest.has_rank()) continue;
-    const auto [known, added] = ranks.emplace(digest.rank(), digest.name());
+    const auto [known, added] = ranks.emplace(digest.rank(), &row);
     if (!added) {
-      report->warnings.push_back(absl::StrCat("rank ", digest.rank(), " twice: ", known->second,
-                                              " and ", digest.name(),
-                                              "; two jobs in one run? Both are in the tables"));
+      known->second->shares_rank = row.shares_rank = true;
+      report->warnings.push_back(
+          absl::StrCat("rank ", digest.rank(), " twice: ", known->second->view.name, " and ",
+                       digest.name(), "; two jobs in one run? Both are in the tables"));
     }
   }
   if (without_steps > 0 && without_steps < report->workers.size()) {

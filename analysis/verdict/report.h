@@ -76,6 +76,7 @@ struct Finding {
 
 struct WorkerRow {
   WorkerView view;
+  bool shares_rank = false;  // another worker says that it has the same rank
   std::optional<double> p50_ms, p90_ms, p99_ms, longest_ms;
   std::optional<double> mean_ms, gap_ms, own_ms;
   std::array<std::optional<double>, kStepClasses> classes_ms;  // means per step; absent: not

@@ -2,8 +2,11 @@
 #include "analysis/verdict/verdict.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -34,18 +37,50 @@ bool IsMendable(StepClass step_class) {
          step_class != StepClass::kUnexplained;
 }
 
-// Returns what bounds `workers`, taken together. If no class exceeds its threshold, none is set and
-// `share` is that of the largest class.
+// Returns the steps of alignment.workers[i] that count for what all workers have in common.
+std::vector<size_t> StepsOf(size_t i, const Report& report) {
+  const Alignment& alignment = report.alignment;
+  if (alignment.synchronous && alignment.common() >= kMinSteps) return alignment.steps[i];
+  std::vector<size_t> all(report.workers[alignment.workers[i]].view.steps.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+// Returns what bounds `workers`, taken together: a class that exceeds its threshold over all of them
+// and in most of them. If there is none, none is set and `class_ms` is that of the largest class.
 Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report) {
   Finding finding;
   finding.kind = Finding::Kind::kBalanced;
-  Shares sums;
+  // Of each worker, per step.
   std::vector<double> steps;
-  for (const size_t w : workers) {
-    const WorkerRow& row = report.workers[w];
-    steps.push_back(row.mean_ms.value_or(0));
+  std::array<std::vector<double>, kStepClasses> classes;
+  std::array<bool, kStepClasses> recorded = {};
+  // A sample is a step of all workers: ranks that wait for each other are no independent samples.
+  std::array<std::vector<double>, kStepClasses> in_class;
+  std::vector<double> all;
+  const Alignment& alignment = report.alignment;
+  for (size_t i = 0; i < alignment.workers.size(); ++i) {
+    const size_t w = alignment.workers[i];
+    if (std::find(workers.begin(), workers.end(), w) == workers.end()) continue;
+    const WorkerView& view = report.workers[w].view;
+    const std::vector<size_t> counted = StepsOf(i, report);
+    all.resize(std::max(all.size(), counted.size()));
+    double account_ns = 0;
+    for (size_t s = 0; s < counted.size(); ++s) {
+      all[s] += static_cast<double>(view.steps[counted[s]].account_ns);
+      account_ns += static_cast<double>(view.steps[counted[s]].account_ns);
+    }
+    const double unit = static_cast<double>(counted.size()) * kNsPerMs;
+    steps.push_back(account_ns / unit);
     for (size_t c = 0; c < kStepClasses; ++c) {
-      if (row.classes_ms[c].has_value()) sums[c] = sums[c].value_or(0) + *row.classes_ms[c];
+      in_class[c].resize(all.size());
+      double class_ns = 0;
+      recorded[c] = recorded[c] || !view.class_ns[c].empty();
+      for (size_t s = 0; s < counted.size() && !view.class_ns[c].empty(); ++s) {
+        in_class[c][s] += static_cast<double>(view.class_ns[c][counted[s]]);
+        class_ns += static_cast<double>(view.class_ns[c][counted[s]]);
+      }
+      classes[c].push_back(class_ns / unit);
     }
   }
   const double step_ms = Mean(steps);
@@ -54,40 +89,27 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   Shares shares;
   size_t largest = Index(StepClass::kUnexplained);
   for (size_t c = 0; c < kStepClasses; ++c) {
-    if (!sums[c].has_value()) continue;
-    sums[c] = *sums[c] / static_cast<double>(workers.size());
-    shares[c] = *sums[c] / step_ms;
-    if (sums[c].value_or(0) > sums[largest].value_or(0)) largest = c;
+    if (!recorded[c]) continue;
+    if (Mean(classes[c]) > Mean(classes[largest])) largest = c;
+    // More than half of the workers have at least this share of it.
+    std::vector<double> of_workers;
+    for (size_t w = 0; w < steps.size(); ++w) {
+      of_workers.push_back(steps[w] > 0 ? -classes[c][w] / steps[w] : 0);
+    }
+    shares[c] = std::min(Mean(classes[c]) / step_ms, -Quantile(of_workers, 0.5));
   }
   const std::optional<StepClass> bound = ChooseBound(shares);
   if (bound.has_value()) finding.kind = Finding::Kind::kBound;
   finding.step_class = bound.has_value() ? *bound : static_cast<StepClass>(largest);
-  finding.class_ms = sums[Index(*finding.step_class)];
+  const size_t chosen = Index(*finding.step_class);
+  finding.class_ms = Mean(classes[chosen]);
   finding.names = FindCulprits(*finding.step_class, *finding.class_ms, workers, {}, report);
   NameSleep(workers, {}, report, &finding);
   if (!bound.has_value() || !IsMendable(*bound)) return finding;
   // The upper bound of a fix: without that class at all.
-  finding.gain = shares[Index(*bound)];
+  finding.gain = *finding.class_ms / step_ms;
   finding.mended_step_ms = step_ms - *finding.class_ms;
-  std::vector<double> in_class;
-  std::vector<double> all;
-  // A sample is a step of all workers: ranks that wait for each other are no independent samples.
-  const Alignment& alignment = report.alignment;
-  for (size_t i = 0; i < alignment.workers.size(); ++i) {
-    const size_t w = alignment.workers[i];
-    if (std::find(workers.begin(), workers.end(), w) == workers.end()) continue;
-    const WorkerView& view = report.workers[w].view;
-    const std::vector<int64_t>& column = view.class_ns[Index(*bound)];
-    const size_t count = alignment.synchronous ? alignment.common() : view.steps.size();
-    in_class.resize(std::max(in_class.size(), count));
-    all.resize(in_class.size());
-    for (size_t s = 0; s < count; ++s) {
-      const size_t step = alignment.synchronous ? alignment.steps[i][s] : s;
-      if (!column.empty()) in_class[s] += static_cast<double>(column[step]);
-      all[s] += static_cast<double>(view.steps[step].account_ns);
-    }
-  }
-  const Range range = BootstrapRatio(in_class, all);
+  const Range range = BootstrapRatio(in_class[chosen], all);
   finding.gain_low = range.low;
   finding.gain_high = range.high;
   return finding;
@@ -104,6 +126,13 @@ bool TransferIsUnsure(const std::vector<size_t>& workers, const Report& report) 
     }
   }
   return 2 * unsure_ns > transfer_ns;
+}
+
+// Returns how many workers of the run are not compared: without steps nothing is known of a worker,
+// nor whether it takes part in the collectives.
+size_t UnknownWorkers(const Report& report) {
+  return report.missing.size() + report.workers.size() - report.alignment.workers.size() -
+         report.alignment.apart.size();
 }
 
 // Returns the share of a worker's events that its step thread lost, if that is too large for
@@ -131,6 +160,18 @@ std::string WhyLossesDecide(const std::vector<size_t>& workers, const Finding& f
   return {};
 }
 
+// Of a worker that spends much time in collectives with unknown members.
+Finding WaitOrLink(size_t worker, const Report& report) {
+  const WorkerRow& row = report.workers[worker];
+  const double in_collectives_ms = *row.mean_ms - *row.own_ms;
+  return Undecidable(
+      absl::StrFormat("%s spends %.0f %% of its steps in collectives, most of it where members are "
+                      "not recorded: whether it waits for these or the link is slow, cannot be "
+                      "told",
+                      row.view.name, 100 * in_collectives_ms / *row.mean_ms),
+      kAdviceMembers);
+}
+
 // Returns what bounds all workers together, if nobody stands out.
 Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   Finding finding = BoundOfWorkers(workers, report);
@@ -140,6 +181,10 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   const std::string losses = WhyLossesDecide(workers, finding, report);
   if (!losses.empty()) return Undecidable(losses, kAdviceLosses);
   if (workers.size() == 1) {
+    if (finding.kind == Finding::Kind::kBound && finding.step_class == StepClass::kTransfer &&
+        TransferIsUnsure(workers, report)) {
+      return WaitOrLink(workers.front(), report);
+    }
     finding.workers = workers;
     if (finding.kind == Finding::Kind::kBalanced) finding.kind = Finding::Kind::kBound;
     return finding;
@@ -147,17 +192,15 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   if (finding.kind != Finding::Kind::kBound) return finding;
   const bool communication =
       *finding.step_class == StepClass::kTransfer || *finding.step_class == StepClass::kWaiting;
-  // Without steps nothing is known of a worker, nor whether it takes part in the collectives.
-  const size_t left_out =
-      report.workers.size() - report.alignment.workers.size() - report.alignment.apart.size();
-  if (communication && report.missing.size() + left_out > 0) {
+  const size_t unknown = UnknownWorkers(report);
+  const size_t left_out = unknown - report.missing.size();
+  if (communication && unknown > 0) {
     return Undecidable(
         absl::StrFormat("the workers spend %.0f %% of their steps in collectives, and %d of %d "
                         "workers are missing%s: whether these are slow or the link is, cannot be "
                         "told",
-                        100 * *finding.class_ms / *finding.step_ms,
-                        report.missing.size() + left_out, report.expected_workers,
-                        left_out > 0 ? " or recorded too few steps" : ""),
+                        100 * *finding.class_ms / *finding.step_ms, unknown,
+                        report.expected_workers, left_out > 0 ? " or recorded too few steps" : ""),
         left_out > 0 ? kAdviceMissingSteps : kAdviceMissing);
   }
   if (*finding.step_class == StepClass::kTransfer && TransferIsUnsure(workers, report)) {
@@ -216,12 +259,17 @@ void CountLast(const std::vector<MatchTimes>& matches, const Alignment& alignmen
     }
   }
   std::vector<double> waits;
-  for (const size_t w : alignment.workers) {
+  for (size_t i = 0; i < alignment.workers.size(); ++i) {
+    const size_t w = alignment.workers[i];
     if (std::find(finding->workers.begin(), finding->workers.end(), w) != finding->workers.end()) {
       continue;
     }
-    const auto& wait = report.workers[w].classes_ms[Index(StepClass::kWaiting)];
-    if (wait.has_value()) waits.push_back(*wait);
+    const std::vector<int64_t>& wait_ns =
+        report.workers[w].view.class_ns[Index(StepClass::kWaiting)];
+    if (wait_ns.empty()) continue;
+    double sum = 0;
+    for (const size_t step : alignment.steps[i]) sum += static_cast<double>(wait_ns[step]);
+    waits.push_back(sum / static_cast<double>(alignment.common()) / kNsPerMs);
   }
   if (!waits.empty()) finding->wait_ms = Mean(waits);
 }
@@ -270,8 +318,9 @@ void BlameRanks(const OwnTimes& times, const Alignment& alignment,
     finding.step_ms = straggler.step_ns / kNsPerMs;
     finding.mended_step_ms = straggler.mended_step_ns / kNsPerMs;
     finding.gain = straggler.gain;
-    finding.gain_at_most = straggler.at_most;
-    if (!straggler.at_most && !straggler.single) {
+    // A worker that is not known may be as slow.
+    finding.gain_at_most = straggler.at_most || UnknownWorkers(*report) > 0;
+    if (!finding.gain_at_most && !straggler.single) {
       finding.gain_low = straggler.gain_low;
       finding.gain_high = straggler.gain_high;
     }
@@ -287,6 +336,12 @@ void BlameRanks(const OwnTimes& times, const Alignment& alignment,
   }
 }
 
+// Returns whether two workers that do not wait for each other do the same, as far as is known.
+bool AreAlike(const WorkerRow& a, const WorkerRow& b) {
+  return a.view.digest->executable() == b.view.digest->executable() &&
+         a.view.digest->step_name() == b.view.digest->step_name();
+}
+
 // Finds, among workers without collectives, those whose steps take longer than the others', each
 // with its own cause.
 void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
@@ -299,14 +354,12 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
     std::vector<size_t> others;
     std::vector<double> means;
     for (const size_t other : workers) {
-      if (other == w ||
-          report->workers[other].view.digest->executable() != row.view.digest->executable()) {
-        continue;
-      }
+      if (other == w || !AreAlike(row, report->workers[other])) continue;
       others.push_back(other);
       means.push_back(report->workers[other].mean_ms.value_or(0));
     }
-    const double reference = Median(means);
+    // Of an even number the larger one: where most are equally slow, one of the others is fast.
+    const double reference = Quantile(means, 0.5);
     if (others.empty() || reference <= 0 || *row.mean_ms < kSlowWorker * reference) continue;
     Finding finding;
     finding.kind = Finding::Kind::kBound;
@@ -326,6 +379,10 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
       finding.class_others_ms = median;
     }
     if (!finding.step_class.has_value()) continue;
+    if (finding.step_class == StepClass::kTransfer && TransferIsUnsure(finding.workers, *report)) {
+      report->verdict = WaitOrLink(w, *report);
+      continue;
+    }
     finding.mended_step_ms = *finding.step_ms - most;
     finding.gain = most / *finding.step_ms;
     std::vector<double> saved;

@@ -203,11 +203,6 @@ void WriteBound(const Report& report, Finding* finding) {
         Percent(*finding->class_ms, *finding->step_ms), Milliseconds(*finding->step_ms));
   }
   AddCause(finding);
-  if (*finding->step_class == StepClass::kTransfer && finding->workers.size() == 1 &&
-      report.workers[finding->workers.front()].unsure_ns > 0) {
-    finding->why.emplace_back(
-        "transfer, or waiting for ranks that are not in this run: capture them too");
-  }
   finding->advice = AdviceText(report, *finding);
   const std::string gain = GainText(*finding);
   if (gain.empty()) return;
@@ -218,7 +213,10 @@ void WriteBound(const Report& report, Finding* finding) {
 }
 
 void WriteBalanced(const Report& report, Finding* finding) {
-  finding->text = absl::StrCat("balanced: no worker of ", Compared(report), " stands out");
+  // Workers that are not known to wait for each other are compared by their steps as a whole.
+  finding->text = absl::StrCat(
+      "balanced: no worker of ", Compared(report),
+      report.alignment.synchronous ? " stands out" : " takes much longer per step than the others");
   if (finding->step_ms.has_value() && finding->class_ms.has_value()) {
     absl::StrAppendFormat(&finding->text, "; %s takes %.0f %% of %s per step", ClassWord(*finding),
                           Percent(*finding->class_ms, *finding->step_ms),
@@ -308,8 +306,11 @@ std::string SureText(const Report& report) {
 std::string TitleOf(const WorkerRow& worker) {
   const v1::Digest& digest = *worker.view.digest;
   if (!digest.has_rank()) return digest.name();
-  return digest.host().empty() ? absl::StrCat("rank ", digest.rank())
-                               : absl::StrCat("rank ", digest.rank(), " (", digest.host(), ")");
+  std::vector<std::string> where;
+  if (!digest.host().empty()) where.push_back(digest.host());
+  if (worker.shares_rank) where.push_back(digest.name());
+  const std::string rank = absl::StrCat("rank ", digest.rank());
+  return where.empty() ? rank : absl::StrCat(rank, " (", absl::StrJoin(where, ", "), ")");
 }
 
 std::string Milliseconds(double ms) {

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "analysis/verdict/verdict_text.h"
 #include "tests/analysis/run_fixture.h"
 
 namespace jobscope::analysis {
@@ -184,6 +186,114 @@ TEST_F(ComparisonTest, StepsWithoutANumberInCommonAreToBeNumberedAlike) {
   const json verdict = ReportOfRun()["verdict"];
   EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
   EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("number the steps alike"));
+}
+
+// Steps of two jobs, or of one: 40 ms of work in the first half of the workers, 80 ms in the other.
+class TwoHalvesTest : public ComparisonTest {
+ protected:
+  json VerdictOfHalves(int ranks_per_job) {
+    for (int w = 0; w < 8; ++w) {
+      TraceFile trace;
+      for (int step = 0; step < 40; ++step) {
+        const double begin_ms = 5 + step * 100;
+        const double arrival_ms = begin_ms + (w < 4 ? 40 : 80) + Jitter(w, step);
+        trace.Step(step, begin_ms, begin_ms + 100);
+        trace.Event("forward", begin_ms, arrival_ms);
+        trace.AllReduce(step, arrival_ms, begin_ms + 100);
+      }
+      AddWorker(w, "node" + std::to_string(w / 4), trace);
+      workers_.back()["rank"] = w % ranks_per_job;
+    }
+    WriteManifest();
+    return ReportOfRun()["verdict"];
+  }
+};
+
+TEST_F(TwoHalvesTest, OfOneJobTheSecondIsSlow) {
+  const json verdict = VerdictOfHalves(8);
+  EXPECT_EQ(verdict["finding"], "straggler") << verdict;
+  EXPECT_EQ(verdict["node"], "node1");
+}
+
+TEST_F(TwoHalvesTest, OfTwoJobsNoneWaitsForTheOther) {
+  const json verdict = VerdictOfHalves(4);
+  EXPECT_NE(verdict["finding"], "straggler") << verdict;
+  EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("takes much longer per step"));
+}
+
+// The names of two workers tell which one is meant.
+TEST_F(ComparisonTest, AWorkerWhoseRankOccursTwiceIsNamed) {
+  AddRanks(
+      4, 30, [](int rank, int step) { return (rank == 1 ? 30 : 5) + Jitter(rank, step); },
+      [](int, int) { return 50.0; });
+  workers_[3]["rank"] = 1;
+  for (json& worker : workers_) worker["host"] = "node0";
+  WriteManifest();
+  const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok()) << digests.status();
+  const Report report = Reduce(*digests);
+  std::set<std::string> titles;
+  for (const WorkerRow& row : report.workers) titles.insert(TitleOf(row));
+  EXPECT_EQ(titles, std::set<std::string>({"rank 0 (node0)", "rank 1 (node0, w1)",
+                                           "rank 1 (node0, w3)", "rank 2 (node0)"}));
+}
+
+class IndependentTest : public ComparisonTest {
+ protected:
+  void Add(int worker, const std::string& step_name, double step_ms) {
+    TraceFile trace;
+    for (int step = 0; step < 40; ++step) {
+      const double begin_ms = step * step_ms;
+      trace.Event(step_name, begin_ms, begin_ms + step_ms, {{"_r", 1}, {"step_num", step}});
+      trace.Event("work", begin_ms, begin_ms + 0.9 * step_ms);
+    }
+    AddWorker(worker, "node0", trace);
+    workers_.back()["executable"] = "/usr/bin/python3";
+  }
+  json Verdict() {
+    WriteManifest();
+    return ReportOfRun()["verdict"];
+  }
+};
+
+TEST_F(IndependentTest, ALongerStepOfTheSameNameIsSlow) {
+  Add(0, "train", 100);
+  Add(1, "train", 200);
+  EXPECT_EQ(Verdict()["workers"], json({"w1"}));
+}
+
+TEST_F(IndependentTest, StepsOfAnotherNameAreNotCompared) {
+  Add(0, "train", 100);
+  Add(1, "evaluate", 200);
+  EXPECT_EQ(Verdict()["finding"], "balanced");
+}
+
+TEST_F(IndependentTest, OfThreeTheFastOneMakesNoOtherSlow) {
+  Add(0, "train", 100);
+  Add(1, "train", 100);
+  Add(2, "train", 50);
+  EXPECT_EQ(Verdict()["finding"], "balanced");
+}
+
+// Only 15 of 40 steps are common; in the others rank 1 is far slower.
+TEST_F(ComparisonTest, WhatTheOthersWaitIsThatOfTheCommonSteps) {
+  AddRanks(4, 40, Jitter, [](int rank, int step) {
+    return rank != 1 ? 50.0 : step < 25 ? 500.0 : 80.0;
+  });
+  WriteManifest();
+  tensorflow::profiler::XSpace space;
+  const std::string path = directory_.path() + "/w2.xplane.pb";
+  ASSERT_TRUE(space.ParseFromString(ReadAll(path)));
+  for (auto& plane : *space.mutable_planes()) {
+    auto* events = plane.mutable_lines(0)->mutable_events();
+    events->DeleteSubrange(0, events->size() * 25 / 40);
+  }
+  directory_.Write("w2.xplane.pb", space.SerializeAsString());
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["steps"]["common"], 15);
+  EXPECT_EQ(report["verdict"]["workers"], json({"w1"}));
+  EXPECT_THAT(report["verdict"]["why"].dump(), HasSubstr("the others wait 30.0 ms of 88."))
+      << report["verdict"];
 }
 
 }  // namespace

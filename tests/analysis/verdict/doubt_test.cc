@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/analysis/run_fixture.h"
@@ -79,6 +80,108 @@ TEST_F(DoubtTest, AnEffectBelowTheUncertaintyOfTheClocks) {
   EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
   EXPECT_THAT(verdict["why_undecidable"].dump(),
               HasSubstr("less than the uncertainty of the clocks, 40.000 ms"));
+}
+
+// The eighth rank is the slowest, and not in the run: a fix of another one may gain nothing.
+TEST_F(DoubtTest, BesideMissingWorkersAGainIsAtMost) {
+  AddRanks(8, 40, Jitter, [](int rank, int) {
+    return rank == 7 ? 100.0 : rank == 3 ? 60.0 : 50.0;
+  });
+  WriteManifest();
+  json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w7"})) << verdict;
+  EXPECT_FALSE(verdict.contains("gain_at_most")) << verdict;
+  EXPECT_TRUE(verdict.contains("gain_low")) << verdict;
+
+  std::filesystem::remove(directory_.path() + "/w7.xplane.pb");
+  workers_.erase(7);
+  AddMissing("w7", "unreachable", "connection refused");
+  WriteManifest();
+  verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w3"})) << verdict;
+  EXPECT_EQ(verdict["gain_at_most"], true) << verdict;
+  EXPECT_FALSE(verdict.contains("gain_low")) << verdict;
+  EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("at most 1.10x slower"));
+}
+
+// Half of its time is transfer, or waiting for ranks of which nothing is known.
+TEST_F(DoubtTest, OneRankOfManyWaitsOrHasASlowLink) {
+  AddRanks(4, 40, Jitter, [](int rank, int) { return rank == 3 ? 100.0 : 50.0; });
+  for (int rank = 1; rank < 4; ++rank) {
+    std::filesystem::remove(directory_.path() + "/w" + std::to_string(rank) + ".xplane.pb");
+  }
+  workers_.erase(workers_.begin() + 1, workers_.end());
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict["why_undecidable"].get<std::string>(),
+              HasSubstr("w0 spends 53 % of its steps in collectives"));
+}
+
+// The numbers of messages differ, so that they cannot be matched; nor do the steps take as long.
+TEST_F(DoubtTest, ALongUnmatchedCollectiveIsNoSlowWorker) {
+  for (int rank = 0; rank < 4; ++rank) {
+    TraceFile trace;
+    const double blocked_ms = rank == 3 ? 60 : 10;
+    const double step_ms = 20 + blocked_ms;
+    for (int step = 0; step < 40; ++step) {
+      const double begin_ms = step * step_ms;
+      trace.Step(step, begin_ms, begin_ms + step_ms);
+      trace.Event("forward", begin_ms, begin_ms + 20);
+      for (int i = 0; i <= rank; ++i) {
+        const double part_ms = blocked_ms / (rank + 1);
+        trace.Event("gloo:send", begin_ms + 20 + i * part_ms, begin_ms + 20 + (i + 1) * part_ms, {},
+                    {}, "/device:CUSTOM:async");
+      }
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict["why_undecidable"].get<std::string>(),
+              HasSubstr("w3 spends 75 % of its steps in collectives"));
+}
+
+// One rank waits for its input, and the others probably for that rank: no collectives are recorded.
+TEST_F(DoubtTest, WhatOneOfManySpendsIsNotABoundOfAll) {
+  for (int rank = 0; rank < 8; ++rank) {
+    TraceFile trace;
+    const double input_ms = rank == 5 ? 85 : 5;
+    for (int step = 0; step < 40; ++step) {
+      trace.Step(step, step * 100, step * 100 + 100);
+      trace.Input(step * 100, step * 100 + input_ms);
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "balanced") << verdict;
+  EXPECT_EQ(verdict["class"], "unexplained") << verdict;
+  EXPECT_THAT(verdict["text"].get<std::string>(),
+              HasSubstr("no worker of 8 takes much longer per step than the others"));
+}
+
+TEST_F(DoubtTest, WhatTheOthersDoNotRecordIsNot0) {
+  for (int rank = 0; rank < 4; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 40; ++step) {
+      const double begin_ms = step * 90;
+      const double arrival_ms = begin_ms + (rank == 1 ? 80 : 50);
+      Stats stats;
+      if (rank == 1) stats.emplace_back("run_delay_ns", 40'000'000);
+      trace.Step(step, begin_ms, begin_ms + 90, stats);
+      trace.Event("forward", begin_ms, arrival_ms);
+      trace.AllReduce(step, arrival_ms, begin_ms + 90);
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w1"})) << verdict;
+  EXPECT_EQ(verdict["class"], "not_running");
+  EXPECT_FALSE(verdict.contains("class_others_ms"));
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("not running 40.0 ms per step, 44 % of 90.0 ms"));
 }
 
 }  // namespace
