@@ -11,6 +11,7 @@
 
 #include "client/run/judge_trace.h"
 #include "common/run/manifest.h"
+#include "common/run/session_state.h"
 #include "tests/client/fake_traces.h"
 
 namespace jobscope {
@@ -20,6 +21,11 @@ using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+ManifestCollector Collector(const char* name, const char* state, const char* reason = "",
+                            uint64_t events = 0) {
+  return {name, Reported<CollectorState>(state), reason, events, /*lost=*/0};
+}
 
 TEST(TableTest, WhatAHungCollectorLostIsUnknown) {
   v1::Summary summary = MakeSummary(100, 7);
@@ -120,7 +126,7 @@ TEST(TableTest, TheTableSaysWhatToDoWhereLittleWasRecorded) {
     worker.address = "w" + std::to_string(i);
     worker.outcome = Outcome::kOk;
     worker.version = "0.1.0";
-    worker.collectors = {{"host", "on", "", 0, 0}, {"system", "on", "", 10, 0}};
+    worker.collectors = {Collector("host", "on"), Collector("system", "on", "", 10)};
   }
   EXPECT_THAT(CaptureTable(manifest),
               HasSubstr("hint for w0 and 2 more: no steps, no scopes: mark steps (JOBSCOPE_STEP, "
@@ -195,9 +201,9 @@ TEST(TableTest, WhatIsLongStandsBelowTheRowsOfACheck) {
       gpu.memory_total_bytes = uint64_t{80} << 30;
     }
     for (const char* name : {"host", "system", "python", "gc", "torch", "jax", "tensorflow"}) {
-      worker.collectors.push_back({name, "on", "", 0, 0});
+      worker.collectors.push_back(Collector(name, "on"));
     }
-    worker.collectors.push_back({"nvml", "off", "JOBSCOPE_NVML_MS is 0", 0, 0});
+    worker.collectors.push_back(Collector("nvml", "off", "JOBSCOPE_NVML_MS is 0"));
   }
   manifest.workers[2].collectors.resize(1);
   const std::string table = CheckTable(manifest);
@@ -222,7 +228,7 @@ TEST(TableTest, ColumnsCountCharacters) {
 TEST(TableTest, OneThatIsArmedHasNoTimeLeft) {
   Manifest manifest;
   manifest.workers.resize(1);
-  manifest.workers[0].busy = {"r", "10.0.0.7", "armed", 0, {}};
+  manifest.workers[0].busy = {"r", "10.0.0.7", Reported<SessionPhase>("armed"), 0, {}};
   EXPECT_THAT(CheckTable(manifest), HasSubstr("armed r of 10.0.0.7\n"));
 }
 
