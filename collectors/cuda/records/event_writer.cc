@@ -2,6 +2,7 @@
 #include "collectors/cuda/records/event_writer.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -339,19 +340,21 @@ void EventWriter::Memory(const TimedActivity& timed) {
   const Activity& activity = timed.activity;
   const bool allocation = activity.sub_kind == kMemoryAllocated;
   // A block from before the capture is known only by the record of its release.
-  Block block = {activity.bytes, activity.source_memory};
-  int64_t change = 0;
+  Block block = {static_cast<int64_t>(std::min<uint64_t>(activity.bytes, INT64_MAX)),
+                 activity.source_memory};
+  int64_t released = 0;
   if (allocation) {
     blocks_[{activity.device, activity.address}] = block;
-    change = static_cast<int64_t>(block.bytes);
   } else if (const auto found = blocks_.find({activity.device, activity.address});
              found != blocks_.end()) {
     block = found->second;
-    change = -static_cast<int64_t>(block.bytes);
+    released = block.bytes;
     blocks_.erase(found);
   }
   MemoryTotals& memory = memory_[{activity.device, block.kind}];
-  memory.allocated += change;
+  // Sizes that cannot be true saturate.
+  memory.allocated = std::max<int64_t>(memory.allocated - released, 0);
+  if (allocation) memory.allocated += std::min(block.bytes, INT64_MAX - memory.allocated);
   memory.peak = std::max(memory.peak, memory.allocated);
   if (!window_->Intersects(timed.start_ticks, timed.end_ticks)) return;
   Line& line = others_["memory"];
@@ -368,8 +371,8 @@ void EventWriter::Memory(const TimedActivity& timed) {
   stats_.Int64(HostStat("bytes_reserved"), 0);
   stats_.Int64(HostStat("bytes_available"), std::max<int64_t>(total - memory.allocated, 0));
   stats_.Int64(HostStat("peak_bytes_in_use"), memory.peak);
-  stats_.Int64(HostStat("requested_bytes"), static_cast<int64_t>(block.bytes));
-  stats_.Int64(HostStat("allocation_bytes"), static_cast<int64_t>(block.bytes));
+  stats_.Int64(HostStat("requested_bytes"), block.bytes);
+  stats_.Int64(HostStat("allocation_bytes"), block.bytes);
   stats_.Int64(HostStat("addr"), static_cast<int64_t>(activity.address));
   Add(&line, &host_stats_, Host(), timed,
       names_->Event(Host(), allocation ? "MemoryAllocation" : "MemoryDeallocation"), 0);

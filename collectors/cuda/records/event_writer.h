@@ -126,7 +126,7 @@ class EventWriter {
     int64_t peak = 0;
   };
   struct Block {
-    uint64_t bytes = 0;
+    int64_t bytes = 0;
     uint8_t kind = 0;
   };
 
