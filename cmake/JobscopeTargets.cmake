@@ -32,9 +32,11 @@ if(JOBSCOPE_SANITIZE)
   target_link_options(jobscope_flags INTERFACE -fsanitize=${JOBSCOPE_SANITIZE})
 endif()
 
-if(JOBSCOPE_BUILD_FUZZERS)  # what the fuzzers reach: tests/tooling/fuzz_coverage.py
-  target_compile_options(jobscope_flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
-  target_link_options(jobscope_flags INTERFACE -fprofile-instr-generate)
+# What the fuzzers reach: tests/tooling/fuzz_coverage.py. A shared library would write its counts over those of the program.
+if(JOBSCOPE_BUILD_FUZZERS)
+  set(counted $<NOT:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>>)
+  target_compile_options(jobscope_flags INTERFACE $<${counted}:-fprofile-instr-generate> $<${counted}:-fcoverage-mapping>)
+  target_link_options(jobscope_flags INTERFACE $<${counted}:-fprofile-instr-generate>)
 endif()
 
 # Tests are compiled once and run for seconds, so optimising them does not pay off. The libraries that they link are

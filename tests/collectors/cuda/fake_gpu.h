@@ -60,6 +60,8 @@ class FakeGpu {
       std::abort();
     }
     FindIn(library, "FakeCuptiReset", &reset_);
+    FindIn(library, "FakeCuptiSetRecordBytes", &SetRecordBytes);
+    FindIn(library, "cuptiActivityGetNextRecord", &NextRecord);
     FindIn(library, "FakeCuptiFail", &Fail);
     FindIn(library, "FakeCuptiHang", &Hang);
     FindIn(library, "FakeCuptiRelease", &Release);
@@ -154,6 +156,8 @@ class FakeGpu {
     return work;
   }
 
+  void (*SetRecordBytes)(uint32_t, size_t) = nullptr;
+  int32_t (*NextRecord)(uint8_t* buffer, size_t valid, uint8_t** record) = nullptr;
   void (*Fail)(const char*, int32_t, uint32_t) = nullptr;
   void (*Hang)(const char*) = nullptr;
   void (*Release)() = nullptr;

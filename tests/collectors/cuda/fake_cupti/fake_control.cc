@@ -29,6 +29,7 @@ EXPORT void FakeCuptiReset(uint32_t version) {
   for (const Buffer& buffer : held) Complete(buffer, 0);
   const std::lock_guard<std::mutex> lock(f.mutex);
   f.version = version;
+  f.record_bytes.clear();
   f.failures.clear();
   f.hangs.clear();
   f.calls.clear();
@@ -43,6 +44,11 @@ EXPORT void FakeCuptiReset(uint32_t version) {
   f.dropped = 0;
   f.pending.clear();
   f.changed.notify_all();
+}
+
+EXPORT void FakeCuptiSetRecordBytes(uint32_t kind, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(fake().mutex);
+  fake().record_bytes[kind] = bytes;
 }
 
 EXPORT void FakeCuptiFail(const char* function, int32_t result, uint32_t after) {

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
+#include "tests/collectors/cuda/fake_cupti/export.h"
 
 namespace {
 

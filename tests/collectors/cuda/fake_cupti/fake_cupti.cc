@@ -110,24 +110,20 @@ EXPORT int32_t cuptiActivityFlushAll(uint32_t flags) {
 
 EXPORT int32_t cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
   (void)Enter("cuptiActivityGetNextRecord");
-  const uint32_t version = [] {
-    const std::lock_guard<std::mutex> lock(fake().mutex);
-    return fake().version;
-  }();
-  uint8_t* next = buffer;
-  if (*record != nullptr) {
+  const auto bytes_at = [](const uint8_t* at) -> size_t {
     uint32_t kind = 0;
-    std::memcpy(&kind, *record, sizeof(kind));
-    next = *record + StrideOf(kind, version);
-  }
-  const auto left = static_cast<size_t>(buffer + valid - next);
-  if (next >= buffer + valid || left < sizeof(uint32_t)) return 12;
-  uint32_t kind = 0;
-  std::memcpy(&kind, next, sizeof(kind));
-  const size_t stride = StrideOf(kind, version);
-  if (stride == 0) return 21;
-  if (left < stride) return 12;
-  *record = next;
+    std::memcpy(&kind, at, sizeof(kind));
+    const std::lock_guard<std::mutex> lock(fake().mutex);
+    const auto set = fake().record_bytes.find(kind);
+    return set != fake().record_bytes.end() ? set->second : StrideOf(kind, fake().version);
+  };
+  const size_t before = *record == nullptr ? 0 : static_cast<size_t>(*record - buffer);
+  const size_t at = *record == nullptr ? 0 : before + bytes_at(*record);
+  if (at >= valid || valid - at < sizeof(uint32_t)) return 12;
+  const size_t bytes = bytes_at(buffer + at);
+  if (bytes == 0) return 21;
+  if (valid - at < bytes) return 12;
+  *record = buffer + at;
   return 0;
 }
 

@@ -18,6 +18,10 @@ extern "C" {
 // All as new: this version, nothing fails, nothing hangs, no counts. Hanging calls return.
 void FakeCuptiReset(uint32_t version);
 
+// From now on, records of this kind have this size: as in a newer library, or of a kind that we do
+// not know. 0: this library does not know the kind.
+void FakeCuptiSetRecordBytes(uint32_t kind, size_t bytes);
+
 // From the call after `after` good ones on, the function returns `result`. "cuptiActivityEnable:10"
 // means that function with that kind only.
 void FakeCuptiFail(const char* function, int32_t result, uint32_t after);

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
+#include "tests/collectors/cuda/fake_cupti/export.h"
 
 // Hidden: a process may hold several copies of the library, and each is a CUPTI of its own.
 #pragma GCC visibility push(hidden)
@@ -66,6 +66,7 @@ struct Fake {
   std::mutex mutex;
   std::condition_variable changed;
   uint32_t version = FirstVersion();
+  std::map<uint32_t, size_t> record_bytes;  // instead of StrideOf
   std::map<std::string, Failure> failures;
   std::set<std::string> hangs;
   int hanging = 0;

@@ -10,17 +10,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "collectors/cuda/libraries/cupti_api.h"
 #include "collectors/cuda/records/kernel_names.h"
 #include "collectors/cuda/records/record.h"
-#include "collectors/cuda/records/record_layout.h"
 #include "tests/collectors/cuda/collector_fixture.h"
+#include "tests/collectors/cuda/moved_record.h"
 #include "tests/collectors/cuda/recordings/recording.h"
 
 namespace jobscope {
@@ -30,65 +28,6 @@ using cuda::Activity;
 using cuda::ActivityType;
 using cuda::ParseResult;
 using cuda::Recording;
-
-// One record of a recording, in this process's time and memory.
-class MovedRecord {
- public:
-  MovedRecord(uint8_t* data, uint64_t earlier_ns, uint64_t now_ns)
-      : data_(data), earlier_ns_(earlier_ns), now_ns_(now_ns) {}
-
-  // Times that are 0 are not known, and stay so.
-  void Times(std::initializer_list<size_t> offsets) const {
-    for (const size_t offset : offsets) {
-      uint64_t ns = 0;
-      std::memcpy(&ns, data_ + offset, sizeof(ns));
-      if (ns != 0) ns = ns - earlier_ns_ + now_ns_;
-      std::memcpy(data_ + offset, &ns, sizeof(ns));
-    }
-  }
-  void Pointer(size_t offset, const void* target) const {
-    std::memcpy(data_ + offset, &target, sizeof(target));
-  }
-
- private:
-  uint8_t* const data_;
-  const uint64_t earlier_ns_;
-  const uint64_t now_ns_;
-};
-
-void Move(const Activity& activity, const Recording& recording, const MovedRecord& record) {
-  namespace at = cuda::layout;
-  const auto name = recording.strings.find(reinterpret_cast<uintptr_t>(activity.name));
-  const char* const text = name == recording.strings.end() ? nullptr : name->second.c_str();
-  switch (activity.type) {
-    case ActivityType::kKernel:
-      record.Times(
-          {at::kernel::kStart, at::kernel::kEnd, at::kernel::kQueued, at::kernel::kSubmitted});
-      return record.Pointer(at::kernel::kName, text);
-    case ActivityType::kCopy:
-      return record.Times({at::copy::kStart, at::copy::kEnd});
-    case ActivityType::kSet:
-      return record.Times({at::set::kStart, at::set::kEnd});
-    case ActivityType::kApi:
-      return record.Times({at::api::kStart, at::api::kEnd});
-    case ActivityType::kSync:
-      return record.Times({at::sync::kStart, at::sync::kEnd});
-    case ActivityType::kOverhead:
-      record.Times({at::overhead::kStart, at::overhead::kEnd});
-      // The collector frees what it points to.
-      if (cuda::RecordBytes(cuda::kKindOverhead, recording.version) > at::overhead::kData) {
-        record.Pointer(at::overhead::kData, nullptr);
-      }
-      return;
-    case ActivityType::kMemory:
-      record.Times({at::memory::kTimestamp});
-      return record.Pointer(at::memory::kName, text);
-    case ActivityType::kGraph:
-      return record.Times({at::graph::kStart, at::graph::kEnd});
-    case ActivityType::kUnifiedMemory:
-      return record.Times({at::unified_memory::kStart, at::unified_memory::kEnd});
-  }
-}
 
 // Calls `visit` with each record of a buffer and its place.
 template <typename Visit>
@@ -143,7 +82,12 @@ TEST_P(ReplayTest, AllKernelsComeOutUnderTheirNames) {
   const uint64_t now_ns = cuda::RealtimeNs();
   for (std::vector<uint8_t> buffer : recording.buffers) {
     ForEach(&buffer, recording.version, [&](const Activity& activity, uint8_t* data) {
-      Move(activity, recording, MovedRecord(data, earliest_ns, now_ns));
+      const auto name = recording.strings.find(reinterpret_cast<uintptr_t>(activity.name));
+      cuda::RecordPointers pointers;
+      if (name != recording.strings.end()) pointers.name = name->second.c_str();
+      cuda::MoveRecord(
+          activity, recording.version, [&](uint64_t ns) { return ns - earliest_ns + now_ns; },
+          pointers, data);
     });
     ASSERT_TRUE(gpu().Deliver(buffer));
     (void)session().Drain();
