@@ -186,8 +186,8 @@ void MatchWithoutSequence(const std::vector<WorkerView>& views, Alignment* align
   MatchTheRest(views, alignment);
 }
 
-// Returns whether all workers have collectives, ranks of their own, and steps of equal duration: then
-// they wait for each other in the collectives. Two equal jobs in one run do not.
+// Returns whether all workers have collectives, ranks of their own, and steps of equal duration:
+// then they wait for each other in the collectives. Two equal jobs in one run do not.
 bool RunInStep(const std::vector<WorkerView>& views, const Alignment& alignment) {
   if (alignment.by == Alignment::By::kNone || alignment.workers.size() < 2) return false;
   double least = 0;

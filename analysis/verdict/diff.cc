@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -148,7 +149,7 @@ std::vector<double> StepTimesOf(const Report& report) {
   for (size_t s = 0; s < fewest && !alignment.workers.empty(); ++s) {
     std::vector<double> means;
     for (const size_t w : alignment.workers) {
-      // Who has more steps, had several in this part of the time.
+      // A worker with more steps had several in this part of the time.
       const size_t count = report.workers[w].view.steps.size();
       std::vector<double> part;
       for (size_t i = s * count / fewest; i < (s + 1) * count / fewest; ++i)

@@ -46,8 +46,8 @@ std::vector<size_t> StepsOf(size_t i, const Report& report) {
   return all;
 }
 
-// Returns what bounds `workers`, taken together: a class that exceeds its threshold over all of them
-// and in most of them. If there is none, none is set and `class_ms` is that of the largest class.
+// Returns what bounds `workers`, taken together: a class that exceeds its threshold over all of
+// them and in most of them. If none does, the finding is balanced, and has the largest class.
 Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report) {
   Finding finding;
   finding.kind = Finding::Kind::kBalanced;
@@ -160,7 +160,7 @@ std::string WhyLossesDecide(const std::vector<size_t>& workers, const Finding& f
   return {};
 }
 
-// Of a worker that spends much time in collectives with unknown members.
+// Returns the finding for a worker that spends much time in collectives with unknown members.
 Finding WaitOrLink(size_t worker, const Report& report) {
   const WorkerRow& row = report.workers[worker];
   const double in_collectives_ms = *row.mean_ms - *row.own_ms;

@@ -10,7 +10,8 @@
 
 namespace jobscope::analysis {
 
-// Returns "rank 5 (node2)" or "127.0.0.1_6009"; "rank 5 (node2, w7)" if another worker is rank 5, too.
+// Returns "rank 5 (node2)" or "127.0.0.1_6009"; "rank 5 (node2, w7)" if another worker has the same
+// rank.
 std::string TitleOf(const WorkerRow& worker);
 
 // Writes text, why and advice of the verdict and of all findings, and `sure`.
