@@ -23,7 +23,6 @@
 #include "server/grpc_server/grpc_server.h"
 #include "server/guard/fork_guard.h"
 #include "server/guard/resource_guard.h"
-#include "server/limits.h"
 #include "server/listen/listen_address.h"
 #include "server/listen/port_file.h"
 #include "server/process/environment.h"

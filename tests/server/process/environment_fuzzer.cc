@@ -21,7 +21,6 @@
 #include "common/process/own_environment.h"
 #include "server/attach/environment.h"
 #include "server/attach/program.h"
-#include "server/limits.h"
 #include "server/listen/port_file.h"
 #include "server/process/environment.h"
 #include "server/rpc/ceilings.h"
