@@ -4,7 +4,6 @@
 namespace jobscope::analysis {
 
 using protozero::pbf_reader;
-using protozero::pbf_wire_type;
 using xspace::BytesField;
 using xspace::VarintField;
 namespace fields = xspace;

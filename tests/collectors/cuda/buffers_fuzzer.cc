@@ -6,7 +6,12 @@
 // operands. In buffers, small times are relative to the begin of the session, and pointers are
 // numbers of texts.
 #include <gtest/gtest.h>
+#if __has_include(<sanitizer/asan_interface.h>)  // a compiler's; clang-tidy of PyPI comes without
 #include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
 
 #include <algorithm>
 #include <cstddef>
