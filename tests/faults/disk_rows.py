@@ -88,7 +88,9 @@ def _rename_fails(suffix):
 
 def _turns_read_only(scene, phase):
     disk = _mount(scene, 64)
-    client = scene.capture_at(phase, lambda of: subprocess.run(["mount", "-o", "remount,ro", disk], check=True), logdir=disk)
+    # Short enough for the spool to stay in memory: it is the trace that cannot be written.
+    remount = ["mount", "-o", "remount,ro", disk]
+    client = scene.capture_at(phase, lambda of: subprocess.run(remount, check=True), duration_ms=1500, logdir=disk)
     client.finish()
     return client
 

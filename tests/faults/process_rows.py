@@ -115,7 +115,7 @@ FAULTS = {
         "before arm": [NOT_READY, OK, Ending("failed", 4, r"its stream was lost before the start\Z")],
         "armed": [LATE, OK],
         "recording": [LATE],
-        "streaming": [LATE_IN_PART],
+        "streaming": [LATE_IN_PART, OK],
         "draining": [LATE, LATE_IN_PART, OK],
         "delivering": [LATE, LATE_IN_PART, OK],
     }),
