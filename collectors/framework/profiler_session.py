@@ -114,24 +114,35 @@ def _after_ours(function):
 
 def _make_way():
     """Ends our session, because the program starts its own on this thread."""
-    if not _busy.acquire(timeout=_MAX_WAY_S):
+    if _busy._is_owned():  # the collector's own start, before there is a session
+        return
+    ended = _thread.allocate_lock()
+    ended.acquire()
+    try:
+        # On a thread of its own: a framework that hangs must not keep the program in here.
+        _thread.start_new_thread(_end_for_the_program, (ended,))
+    except RuntimeError:  # no thread is to be had
+        _end_for_the_program(ended)
+    if not ended.acquire(timeout=_MAX_WAY_S):
         _given["interrupt"](
             f"{_given['ORIGIN']} did not end this recording within {_MAX_WAY_S} s when the program began its own trace, which it may"
             " have refused: it has one session at a time"
         )
-        return
+
+
+def _end_for_the_program(ended):
     try:
-        # The collector's own start also gets here, before there is a session.
-        if _sessions:
-            _given["interrupt"](
-                f"the program began its own trace, and {_given['ORIGIN']} has one session at a time: what it did from then on is"
-                " not in this one"
-            )
-            _end()
+        with _busy:
+            if _sessions and _starting:  # else the program has stopped waiting
+                _given["interrupt"](
+                    f"the program began its own trace, and {_given['ORIGIN']} has one session at a time: what it did from then on is"
+                    " not in this one"
+                )
+                _end()
     except Exception:  # pylint: disable=broad-except  # our own error; the program's own start continues
         pass
     finally:
-        _busy.release()
+        ended.release()
 
 
 def _give(pieces):

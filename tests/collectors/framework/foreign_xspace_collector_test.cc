@@ -280,6 +280,22 @@ TEST_P(ForeignXSpaceCollectorTest, AHangingHandoverDelaysTheProgramsOwnTraceByAF
   EXPECT_EQ(driver_.report().events, 3u);
 }
 
+// The same where it hangs in the end that the program's own start asks for.
+TEST_P(ForeignXSpaceCollectorTest, AHangingEndDelaysTheProgramsOwnTraceByAFewSeconds) {
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  LetGo(Recording(3, /*marked=*/true));
+  Call("close_gate");
+  const auto said = std::get<std::string>(Call("program_traces", {std::string(GetParam().name)}));
+  Call("open_gate");
+  EXPECT_NE(said.find("nother profiling session active"), std::string::npos) << said;
+  const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
+  EXPECT_EQ(report.state, CollectorState::kDegraded);
+  EXPECT_NE(report.reason.find("did not end this recording within 5 s"), std::string::npos)
+      << report.reason;
+  EXPECT_EQ(report.events, 3u);
+}
+
 TEST_P(ForeignXSpaceCollectorTest, NoMoreIsTakenThanACaptureMayKeep) {
   driver_.request().store_bytes = 1000;
   ASSERT_TRUE(driver_.Arm().ok());
