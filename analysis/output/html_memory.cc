@@ -21,8 +21,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr size_t kMaxCharts = 8;  // of memory, and of other counters
-constexpr size_t kMaxLines = 16;  // workers in each
+constexpr size_t kMaxCharts = 8;   // of memory, and of other counters
+constexpr size_t kMaxSeries = 16;  // workers in each
 constexpr size_t kMaxRows = 4096;
 // Bounds the points of all lines together: each takes some 20 bytes of the page. A chart is less
 // than 1,000 pixels wide; of so few points per line single peaks still stand out.
@@ -168,13 +168,13 @@ Points Thinned(const Points& points, size_t most) {
 size_t CountLines(const std::vector<Chart>& charts) {
   size_t lines = 0;
   for (size_t i = 0; i < std::min(charts.size(), kMaxCharts); ++i) {
-    lines += std::min(charts[i].series.size(), kMaxLines);
+    lines += std::min(charts[i].series.size(), kMaxSeries);
   }
   return lines;
 }
 
 // To six digits, of which no chart shows more.
-double Rounded(double value) {
+double SixDigits(double value) {
   double rounded = value;
   return absl::SimpleAtod(absl::StrFormat("%.6g", value), &rounded) ? rounded : value;
 }
@@ -183,11 +183,11 @@ void AddLines(const std::vector<Chart>& charts, const char* id, size_t points_of
   for (size_t i = 0; i < std::min(charts.size(), kMaxCharts); ++i) {
     json lines = json::array();
     for (const Series& series : charts[i].series) {
-      if (lines.size() == kMaxLines) break;
+      if (lines.size() == kMaxSeries) break;
       json points = json::array();
       for (const auto& [time_ns, value] : Thinned(PointsOf(series), points_of_line)) {
         points.push_back(
-            {std::round(static_cast<double>(time_ns) / kNsPerMs * 100) / 100, Rounded(value)});
+            {std::round(static_cast<double>(time_ns) / kNsPerMs * 100) / 100, SixDigits(value)});
       }
       lines.push_back({{"title", TitleOf(*series.row)}, {"points", std::move(points)}});
     }

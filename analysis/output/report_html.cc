@@ -27,7 +27,7 @@ using json = nlohmann::ordered_json;
 constexpr size_t kMaxBars = 64;       // workers in the chart; the table has all
 constexpr size_t kMaxStepBars = 200;  // steps of one worker
 
-double RoundedMs(double ms) { return std::round(ms * 1000) / 1000; }
+double RoundedToUs(double ms) { return std::round(ms * 1000) / 1000; }
 
 std::string MsOrNotRecorded(const std::optional<double>& ms) {
   return ms.has_value() ? absl::StrFormat("%.2f", *ms) : std::string("not recorded");
@@ -270,7 +270,7 @@ json WorkersData(const Report& report) {
     std::vector<double> column;
     for (const size_t w : order) {
       recorded = recorded || report.workers[w].classes_ms[c].has_value();
-      column.push_back(RoundedMs(report.workers[w].classes_ms[c].value_or(0)));
+      column.push_back(RoundedToUs(report.workers[w].classes_ms[c].value_or(0)));
     }
     if (recorded) ms[c] = std::move(column);
   }
@@ -287,7 +287,7 @@ json StepsData(const Report& report) {
   std::vector<std::vector<double>> ms(kStepClasses);
   for (size_t c = 0; c < kStepClasses; ++c) {
     for (size_t s = 0; s < count && !view.class_ns[c].empty(); ++s) {
-      ms[c].push_back(RoundedMs(static_cast<double>(view.class_ns[c][s]) / kNsPerMs));
+      ms[c].push_back(RoundedToUs(static_cast<double>(view.class_ns[c][s]) / kNsPerMs));
     }
   }
   return {{"labels", labels}, {"classes", ClassColumns(ms)}};

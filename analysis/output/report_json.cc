@@ -13,11 +13,11 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Traces have a resolution of nanoseconds.
-double Rounded(double value) { return std::round(value * 1e6) / 1e6; }
+// Traces have a resolution of nanoseconds; more digits of a share say nothing.
+double SixPlaces(double value) { return std::round(value * 1e6) / 1e6; }
 
 void Put(json* object, const char* field, const std::optional<double>& value) {
-  if (value.has_value() && std::isfinite(*value)) (*object)[field] = Rounded(*value);
+  if (value.has_value() && std::isfinite(*value)) (*object)[field] = SixPlaces(*value);
 }
 void PutText(json* object, const char* field, const std::string& text) {
   if (!text.empty()) (*object)[field] = text;
@@ -114,7 +114,7 @@ json WorkerJson(const WorkerRow& row) {
   json classes = json::object();
   for (size_t c = 0; c < kStepClasses; ++c) {
     if (row.classes_ms[c].has_value()) {
-      classes[std::string(kClassNames[c])] = Rounded(*row.classes_ms[c]);
+      classes[std::string(kClassNames[c])] = SixPlaces(*row.classes_ms[c]);
     }
   }
   object["classes_ms"] = std::move(classes);
@@ -127,16 +127,16 @@ json InputJson(const Report& report) {
   object["workers"] = json::array();
   for (const InputWorker& worker : input.workers) {
     object["workers"].push_back({{"worker", report.workers[worker.worker].view.name},
-                                 {"ms", Rounded(worker.ms)},
-                                 {"share", Rounded(worker.share)}});
+                                 {"ms", SixPlaces(worker.ms)},
+                                 {"share", SixPlaces(worker.share)}});
   }
   object["names"] = json::array();
   for (const InputName& name : input.names) {
     json entry = {{"name", name.name}, {"wait", name.is_wait}};
     PutText(&entry, "source", name.source);
-    entry["ms"] = Rounded(name.ms);
+    entry["ms"] = SixPlaces(name.ms);
     entry["workers"] = name.workers;
-    entry["most_ms"] = Rounded(name.most_ms);
+    entry["most_ms"] = SixPlaces(name.most_ms);
     entry["most_in"] = report.workers[name.most_in].view.name;
     object["names"].push_back(std::move(entry));
   }
@@ -149,8 +149,8 @@ json CollectiveJson(const CollectiveRow& row, const Report& report) {
   PutText(&object, "process_group", row.group);
   object["count"] = row.count;
   object["matched"] = row.matched;
-  object["wait_ms"] = Rounded(row.wait_ms);
-  object["transfer_ms"] = Rounded(row.transfer_ms);
+  object["wait_ms"] = SixPlaces(row.wait_ms);
+  object["transfer_ms"] = SixPlaces(row.transfer_ms);
   if (row.bytes.has_value()) object["bytes"] = *row.bytes;
   json last = json::object();
   for (const auto& [worker, count] : row.last) last[report.workers[worker].view.name] = count;
@@ -164,11 +164,11 @@ json NameJson(const NameRow& row) {
   object["class"] = std::string(ClassName(row.step_class));
   PutText(&object, "source", row.source);
   object["count"] = row.count;
-  object["total_ms"] = Rounded(row.total_ms);
-  object["self_ms"] = Rounded(row.self_ms);
-  object["mean_ms"] = Rounded(row.count > 0 ? row.total_ms / static_cast<double>(row.count) : 0);
-  object["max_ms"] = Rounded(row.max_ms);
-  object["share"] = Rounded(row.share);
+  object["total_ms"] = SixPlaces(row.total_ms);
+  object["self_ms"] = SixPlaces(row.self_ms);
+  object["mean_ms"] = SixPlaces(row.count > 0 ? row.total_ms / static_cast<double>(row.count) : 0);
+  object["max_ms"] = SixPlaces(row.max_ms);
+  object["share"] = SixPlaces(row.share);
   object["workers"] = row.workers;
   return object;
 }
