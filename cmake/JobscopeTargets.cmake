@@ -66,7 +66,7 @@ endif()
 function(jobscope_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;PUBLIC;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES} ${ARG_ALONE})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ${JOBSCOPE_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${JOBSCOPE_UNITY} UNITY_BUILD_BATCH_SIZE 0)
   set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(JOBSCOPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${name} PRIVATE -Wno-subobject-linkage)  # unity builds treat the sources as headers
