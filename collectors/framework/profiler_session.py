@@ -121,7 +121,7 @@ def _make_way():
     try:
         # On a thread of its own: a framework that hangs must not keep the program in here.
         _thread.start_new_thread(_end_for_the_program, (ended,))
-    except RuntimeError:  # no thread is to be had
+    except RuntimeError:  # no thread is available
         _end_for_the_program(ended)
     if not ended.acquire(timeout=_MAX_WAY_S):
         _given["interrupt"](
