@@ -22,6 +22,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+// A CaptureResponse of a newer worker: field 63, a message of three bytes.
+const std::string kUnknownResponse("\xfa\x03\x03\x08\x96\x01");
+
 TEST_F(NativeWorkerTest, BringsAWholeTrace) {
   const std::vector<FakeItem> items = MakeItems(3, 5, 40);
   FakeNativeWorker::Script script;
@@ -121,6 +124,39 @@ TEST_F(NativeWorkerTest, TellsTheWorkerWhatAndWhenOnItsOwnClock) {
   EXPECT_EQ(start.duration_ns(), 3'000'000'000u);
   EXPECT_EQ(start.steps().first(), 10);
   EXPECT_EQ(start.steps().last(), 12);
+}
+
+TEST_F(NativeWorkerTest, MessagesOfANewerWorkerAreSkipped) {
+  const std::vector<FakeItem> items = MakeItems(3, 5, 40);
+  FakeNativeWorker::Script script;
+  script.capture = [&items](FakeCapture* capture) {
+    v1::CaptureRequest request;
+    capture->Read(&request);
+    capture->SendRaw(kUnknownResponse);
+    capture->SendArmed();
+    capture->SendRaw(kUnknownResponse);
+    capture->Read(&request);
+    capture->SendStarted();
+    for (size_t i = 0; i < items.size(); ++i) {
+      capture->SendRaw(kUnknownResponse);
+      capture->SendItems(items, i, i + 1);
+    }
+    capture->SendRaw(kUnknownResponse);
+    capture->SendEnded(items.size());
+    capture->AwaitAck(items.size());
+    return grpc::Status::OK;
+  };
+  script.fetch = [](FakeFetch* /*fetch*/, int /*number*/) {
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "no resumption is expected");
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  const Verdict verdict = Write();
+  EXPECT_EQ(verdict.outcome, Outcome::kOk) << verdict.reason;
+  EXPECT_EQ(account_.events, 600u);
+  EXPECT_EQ(fake.fetches(), 0);
+  EXPECT_THAT(log_->notes(), IsEmpty());
 }
 
 TEST_F(NativeWorkerTest, WithoutAKnownClockTheWorkerStartsAtOnce) {
