@@ -80,8 +80,8 @@ struct StartRequest {
 struct CollectorReport {
   CollectorState state = CollectorState::kOn;
   std::string reason;  // why it is not on
-  // It is off because the process, or its machine, has nothing that it could record: nobody can
-  // turn it on.
+  // It is off because the process, or its machine, has nothing to record, so it cannot be turned
+  // on.
   bool absent = false;
   uint64_t attempted = 0;  // attempted = events + lost + outside
   uint64_t events = 0;     // in the trace

@@ -32,8 +32,8 @@ inline constexpr uint64_t kMaxMonitorMs = 60'000;
 // How long a started capture without a stream is held. A client reconnects within seconds, and the
 // memory belongs to the job.
 inline constexpr absl::Duration kHold = absl::Seconds(60);
-// How long a recording continues whose client's stream is lost; it is then held for kHold. The
-// client was killed or its network is down, and meanwhile nobody else can record. A live client
+// How long a recording continues after its client's stream is lost (the client was killed, or its
+// network is down), because it blocks other captures; it is then held for kHold. A live client
 // resumes its stream within 5 s.
 inline constexpr absl::Duration kResumeTime = absl::Seconds(10);
 // How long an armed capture may wait for its start: it holds the only slot and its rings. A client

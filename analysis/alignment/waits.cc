@@ -18,7 +18,7 @@ std::optional<size_t> StepAt(const std::vector<StepView>& steps, int64_t time_ns
 struct LastArrival {
   size_t member = 0;
   int64_t time_ns = 0;
-  int64_t ahead_ns = 0;  // of the previous one
+  int64_t behind_ns = 0;  // time after the second-to-last arrival
   bool clocks_agree = true;
   int64_t uncertainty_ns = 0;
 };
@@ -41,7 +41,7 @@ LastArrival FindLast(const Match& match, const std::vector<WorkerView>& views) {
       before_ns = std::max(before_ns, begin_ns);
     }
   }
-  if (before_ns != INT64_MIN) last.ahead_ns = last.time_ns - before_ns;
+  if (before_ns != INT64_MIN) last.behind_ns = last.time_ns - before_ns;
   return last;
 }
 
@@ -120,7 +120,7 @@ std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<Wor
       most_ns = std::max(most_ns, blocked_ns);
     }
     const bool by_arrival = last.clocks_agree && 2 * last.uncertainty_ns < most_ns;
-    if (last.clocks_agree && last.ahead_ns > 2 * last.uncertainty_ns) {
+    if (last.clocks_agree && last.behind_ns > 2 * last.uncertainty_ns) {
       times.last = match.members[last.member].worker;
     }
     for (const Match::Member& member : match.members) {

@@ -43,7 +43,8 @@ StepTimes Mend(const OwnTimes& times, const std::vector<size_t>& workers) {
 }
 
 // Returns the workers above the widest gap between the sorted means: at most half of all, a node,
-// or a model of GPU. Of more than half it cannot be told whether they are slow or the others fast.
+// or a model of GPU. For more than half, the times do not show whether they are slow or the others
+// fast.
 std::vector<size_t> AboveTheGap(const OwnTimes& times, const std::vector<double>& means) {
   std::vector<size_t> order(means.size());
   std::iota(order.begin(), order.end(), 0);

@@ -23,8 +23,8 @@ struct Straggler {
   double gain = 0;            // 1 - mended / step
   double gain_low = 0;        // 95 % interval over steps
   double gain_high = 0;
-  // The slowest own time plus transfer is not what was measured, as where workers work one after
-  // another: a fix gains `gain` at most.
+  // The slowest own time plus transfer does not explain the step time, for example because workers
+  // run one after another: `gain` is then an upper bound.
   bool at_most = false;
   // Mean excess of these workers' own times over the others' median, in its standard errors.
   double significance = 0;

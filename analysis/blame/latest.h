@@ -26,7 +26,7 @@ Leads LeadsOf(const OwnTimes& times);
 struct Latest {
   std::vector<size_t> workers;
   std::string node;          // set if it is a node
-  size_t steps = 0;          // in which they are late by far more than somebody is on average
+  size_t steps = 0;          // in which their delay far exceeds the average delay of the last one
   bool significant = false;  // equal workers that take turns are rarely late as often
 };
 

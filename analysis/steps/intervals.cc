@@ -18,8 +18,8 @@ void Extend(Intervals* intervals, int64_t begin_ns, int64_t end_ns) {
 
 Intervals Union(Intervals any) {
   const auto before = [](const Interval& a, const Interval& b) { return a.begin_ns < b.begin_ns; };
-  // Sorted runs, one after another, are merged in pairs: they are the lines of a device, or one
-  // that is sorted already.
+  // The input consists of sorted runs, one per line of a device, often only one: merges them in
+  // pairs.
   std::vector<Intervals::iterator> ends = {any.begin()};
   while (ends.back() != any.end()) {
     ends.push_back(std::is_sorted_until(ends.back(), any.end(), before));

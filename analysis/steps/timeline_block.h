@@ -11,20 +11,20 @@
 
 namespace jobscope::analysis {
 
-// What a block stands for: a StepClass, or the step itself.
+// TimelineBlock::what of the step itself; other values are indices of StepClass.
 inline constexpr uint32_t kStepItself = 255;
 
 // One event, or a run of short ones, cut at the borders of its window.
 struct TimelineBlock {
   Interval span;
-  uint32_t line = 0;  // a thread or a stream
-  uint32_t name = 0;  // of a run that of the first event
+  uint32_t line = 0;  // index of the thread or stream
+  uint32_t name = 0;  // index of the name; of a run, that of its first event
   uint32_t what = 0;
   uint32_t events = 1;
 };
 
-// Rows in which no two blocks of one line overlap; nested blocks stand below what they are nested
-// in. `blocks` must be sorted by line, begin and length, longest first. Same size. Pure.
+// Returns a row for each block, such that no two blocks of one line overlap in a row, and nested
+// blocks are in lower rows. `blocks` must be sorted by line, begin and length, longest first. Pure.
 std::vector<uint32_t> RowsOf(const std::vector<TimelineBlock>& blocks);
 
 }  // namespace jobscope::analysis

@@ -37,7 +37,7 @@ class ClockSync {
   // exchange contradicts those before it, they are discarded.
   void Add(const ClockExchange& exchange);
   // Whether more pings would hardly narrow the estimate: the round trip is small (3 pings on one
-  // machine or in one rack), or the last ones brought nothing. At most kMaxExchanges are worth
+  // machine or in one rack), or the last ones did not narrow it. At most kMaxExchanges are worth
   // sending.
   bool Enough() const;
   std::optional<ClockEstimate> estimate() const;

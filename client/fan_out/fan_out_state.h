@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements FanOut: the loop, the steps by which each worker becomes armed, and what follows the
-// common start.
+// Implements FanOut: the loop, the arming of each worker, and what follows the common start.
 #ifndef CLIENT_FAN_OUT_FAN_OUT_STATE_H_
 #define CLIENT_FAN_OUT_FAN_OUT_STATE_H_
 

@@ -68,7 +68,7 @@ struct Slot {
   uint64_t lookback_ns = 0;
   std::optional<v1::StepState> steps;
   uint64_t steps_seen_ns = 0;
-  std::optional<v1::StepWindow> window;       // the steps it was told
+  std::optional<v1::StepWindow> window;       // the steps that were sent to it
   absl::Time start = absl::InfiniteFuture();  // planned
   bool stopped = false;                       // by us
   v1::Progress progress;                      // the newest

@@ -22,7 +22,7 @@ class RunClocks {
   // Narrows each measurement by the others. Call it once, before the start.
   void Combine(Roster* roster);
 
-  // Narrows the clock of a worker that came after that.
+  // Narrows the clock of a worker that was armed after Combine.
   void CombineLate(Slot* slot) const;
 
  private:

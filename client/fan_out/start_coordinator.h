@@ -42,7 +42,7 @@ class StartCoordinator {
     virtual void FinishUnstarted(const Verdict& verdict) = 0;
     // The time after which a measurement gives its place among max_parallel to another.
     virtual absl::Duration StallTime() const = 0;
-    // All armed workers have been told the instant.
+    // Runs after the instant was sent to all armed workers.
     virtual void OnStartChosen() = 0;
   };
 

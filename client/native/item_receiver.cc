@@ -51,7 +51,7 @@ absl::StatusOr<bool> ItemReceiver::Count(const ItemField& item, uint64_t item_by
     return false;
   }
   if (body_bytes == 0) {
-    // Above the worker's own limit of one item.
+    // The worker sends an item above its size limit without its body.
     received->last_item = item.number;
     ++received->empty_items;
     if (absl::Status bounded = LeaveOut(item_bytes, received); !bounded.ok()) return bounded;

@@ -31,8 +31,8 @@ struct StreamTimeouts {
   // Workers send progress at least every four seconds. A stream on which nothing arrives for this
   // long may be a slow link (a message is visible only once it is complete) or a dead one: the
   // client then calls Describe over a separate connection, which does not queue behind the stream.
-  // It counts from the last time at which this client itself did not keep up
-  // (CallThreads::last_late_ns): what has arrived may wait here.
+  // It restarts when this client falls behind (CallThreads::last_late_ns), because messages may
+  // then wait in its queue.
   absl::Duration silence = absl::Seconds(7);
   // A worker that does not answer this probe in time counts as lost.
   absl::Duration probe = absl::Seconds(5);

@@ -25,8 +25,8 @@ class Diagnoser {
  public:
   // Null: plain HTTP/2.
   explicit Diagnoser(std::shared_ptr<const ClientCredentials> credentials);
-  // Cancels queued diagnoses: their callers get gRPC's own text. Outlives all workers; what their
-  // callbacks use outlives this.
+  // Cancels queued diagnoses: their callers get gRPC's own text. Must outlive all workers, and
+  // what their callbacks use must outlive this.
   ~Diagnoser();
   Diagnoser(const Diagnoser&) = delete;
   Diagnoser& operator=(const Diagnoser&) = delete;

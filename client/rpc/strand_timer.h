@@ -40,7 +40,7 @@ class StrandTimer {
   const std::weak_ptr<void> owner_;
   std::shared_ptr<Timer> timer_;
   uint64_t fires_ns_ = 0;
-  uint64_t generation_ = 0;  // of timer_: what an earlier one has posted is void
+  uint64_t generation_ = 0;  // of timer_: tasks that an earlier timer has posted are ignored
 };
 
 }  // namespace jobscope

@@ -27,7 +27,7 @@ class UnaryCalls {
   // the answer's memory).
   using Done = std::function<void(const grpc::Status& status, grpc::ByteBuffer* reply)>;
 
-  // `threads` waits for the end of this.
+  // The destructor of `threads` blocks until this is destroyed.
   UnaryCalls(std::shared_ptr<grpc::Channel> channel, CallThreads* threads);
   // Cancels the calls in flight.
   ~UnaryCalls();

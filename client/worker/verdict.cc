@@ -73,7 +73,7 @@ Verdict Make(Outcome outcome, Phase phase, std::string reason, const grpc::Statu
 }
 
 // The worker's process has no memory, thread or descriptor left for a capture, and says which limit
-// to raise (server/guard/resource_guard.cc). Nobody else holds the worker.
+// to raise (server/guard/resource_guard.cc). No other capture holds the worker.
 bool IsLimitOfProcess(const grpc::Status& status) {
   return absl::StrContains(status.error_message(), "; raise ");
 }

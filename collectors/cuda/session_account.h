@@ -20,7 +20,7 @@ inline constexpr const char* kInvalid = "invalid";
 inline constexpr const char* kNoTimestamp = "gpu_no_timestamp";
 inline constexpr const char* kUnfinished = "gpu_unfinished";
 
-// Counts what became of the records of a session. Every record of a known kind counts as attempted,
+// Accounts for the records of a session. Every record of a known kind counts as attempted,
 // and ends as an event, as `outside` (of the window), or in a cause of loss. Further losses are
 // records that CUPTI reports as dropped ("cupti_dropped"), those in buffers discarded because the
 // pool was full ("gpu_pool"), those that could not be read in time or after CUPTI had failed

@@ -32,8 +32,8 @@ namespace jobscope::framework {
 // When the program starts a session of its own, that ends ours: Python reports this (interrupt) and
 // hands over the recording.
 //
-// When the interpreter ends, its exit hook calls leave, after which no call into Python begins any
-// more; hands over the recording; and waits until quiet_fd is readable. A thread that is in Python
+// When the interpreter ends, its exit hook calls leave, hands over the last recording, and waits
+// until quiet_fd is readable. After leave no call into Python begins. A thread that is in Python
 // after that would be ended there, or hang.
 class ProfilerHandover : public std::enable_shared_from_this<ProfilerHandover> {
  public:

@@ -35,7 +35,7 @@ const host::Reader* Usable(const host::Reader* reader) {
   return reader != nullptr && reader->size >= sizeof(host::Reader) ? reader : nullptr;
 }
 
-// Our own threads never record, and each collector has one during a session: their rings would take
+// Excludes jobscope's own threads, one per collector: they never record, and their rings would take
 // 9 MiB.
 bool MayRecord(int64_t tid) {
   const std::string name = ThreadName(tid);
@@ -139,7 +139,7 @@ absl::Status HostCollector::Start(const StartRequest& request) {
   absl::Status status = OrEnd([&] { return session_->Start(request); });
   if (!status.ok()) return status;
   recording_since_.store(session_->recording_since(), std::memory_order_release);
-  // A window with a past begins no earlier than what the rings still hold.
+  // With a lookback, the window begins at the oldest record that is still in the rings.
   if (oldest_ticks_.load(std::memory_order_relaxed) != UINT64_MAX) {
     oldest_ticks_.store(session_->window_begin_ticks(), std::memory_order_release);
   }

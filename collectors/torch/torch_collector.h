@@ -19,9 +19,9 @@
 namespace jobscope {
 
 // Registers callbacks with PyTorch for the time from Arm to Stop. They record scopes of the thread
-// that ran the operator: operators and backward functions at level 2, user scopes at level 1. So
-// the host collector counts the events and their losses and applies the window, and its bits decide
-// what is recorded when; this collector's report counts only what it cannot pass on.
+// that ran the operator: operators and backward functions at level 2, user scopes at level 1. The
+// host collector counts these events and their losses and applies the window, and its mask decides
+// what is recorded; this collector's report counts only what it cannot pass on.
 //
 // Needs neither Python nor the GIL. Off, with the reason and the remedy, if PyTorch is not loaded,
 // takes no callbacks, or has an untested version.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps what the calls of collectives said until their work begins.
+// Keeps the arguments of the calls of collectives until their work begins.
 #ifndef COLLECTORS_TORCH_TORCH_PENDING_H_
 #define COLLECTORS_TORCH_TORCH_PENDING_H_
 

@@ -12,9 +12,9 @@
 
 namespace jobscope {
 
-// One of Abseil's tables. Those are broken once an insertion throws: the next use, which may be the
-// destructor, reads beyond their memory. This one is then empty, and what it held is never freed:
-// pointers to it stay valid. Only these insertions are safe.
+// One of Abseil's tables. Those are unusable once an insertion throws: the next use, which may be
+// the destructor, reads beyond their memory. This one is then empty, and what it held is never
+// freed: pointers to it stay valid. Only these insertions are safe.
 template <typename Table>
 class HashTable : public Table {
  public:

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 // beside two busy loops on two cores: more than 100 ms in one run of 50). The bound is necessary
 // because the forking thread may hold a lock that the pause's needs.
 constexpr milliseconds kMaxPause(2000);
-// A pause gives up within this, so that other forks are not held up behind it.
+// Maximum time for which a pause waits for the lock, because other forks wait behind it.
 constexpr milliseconds kMaxWaitForForks(100);
 constexpr int kMaxWaits = 10;
 

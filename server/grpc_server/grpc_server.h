@@ -34,8 +34,8 @@ namespace jobscope {
 struct GrpcServerOptions {
   ListenAddress address;
   bool insecure = false;  // serve addresses that other hosts reach without credentials
-  // Users who may connect where only this host can and no credential is required. With `insecure`,
-  // all may.
+  // Users who may connect to loopback addresses and Unix sockets that require no credential. With
+  // `insecure`, all may.
   AllowedUsers allowed_users;
   CredentialFiles credentials;
   uint64_t store_bytes = limits::kDefaultStoreBytes;
@@ -92,7 +92,7 @@ class GrpcServer {
 
   // Ends the capture that runs for one of our callers (EndedBy::kShutdown) and delivers it,
   // refuses queued requests, closes the port. Blocks for at most `limit`, plus 0.5 s for gRPC to
-  // close its sockets; a server that needs longer is left to its helper thread, with a warning. The
+  // close its sockets; if the server needs longer, its helper thread continues, with a warning. The
   // SessionManager continues.
   void Stop(absl::Duration limit);
 

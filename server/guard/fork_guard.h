@@ -48,8 +48,8 @@ class ListenerGuard {
 // server, no capture, no gRPC and no thread of ours may run. Async-signal-safe.
 bool InForkedChild();
 
-// Closes in a forked child what it inherited of the server, as the fork handler does, which runs
-// only in children whose fork began after InstallForkGuard(). Does nothing elsewhere.
+// Closes the server's inherited sockets in a forked child. For children whose fork began before
+// InstallForkGuard(): the fork handler does not run in them. Does nothing elsewhere.
 // Async-signal-safe.
 void LeaveServerInChild();
 

@@ -40,9 +40,9 @@ namespace {
 
 // Interval at which the acceptor retries when nothing can be accepted.
 constexpr int64_t kRetryNs = 250'000'000;
-// How many closed connections gRPC may still hold when another one is closed, and how soon the
-// acceptor looks again. gRPC lets them go within a millisecond, unless its threads wait for a
-// processor: then 1,000 callers took all descriptors of the process.
+// Maximum number of closed connections that gRPC has not released, and the interval of retries.
+// gRPC releases them within a millisecond, unless its threads wait for a processor: without the
+// limit, 1,000 callers then took all descriptors of the process.
 constexpr size_t kMaxClosing = 8;
 constexpr int64_t kClosingRetryNs = 1'000'000;
 constexpr size_t kUnknownQueue = 1'000;

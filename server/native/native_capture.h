@@ -113,7 +113,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
     std::shared_ptr<void> slot;
     std::unique_ptr<grpc::Alarm> hold_alarm;
     bool forget = false;  // also forget the capture itself
-    std::string why;      // told to clients that ask for it later; empty: none can
+    std::string why;      // for clients that fetch the capture later; empty: none can
     uint64_t items = 0;   // items that no client has received and one may want
   };
 

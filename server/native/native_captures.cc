@@ -17,7 +17,7 @@
 namespace jobscope {
 namespace {
 
-// How many captures that are gone can still be explained.
+// Number of removed captures whose reason is kept.
 constexpr size_t kMaxGone = 16;
 
 // Returns 128 random bits, which cannot be guessed; empty if the system has none.

@@ -18,8 +18,8 @@ namespace jobscope {
 void RunSoon(std::function<void()> body);
 
 // Runs `body` once after `delay`, unless the alarm is destroyed first. `body` may run while the
-// alarm is being destroyed, and may destroy it: it must hold what it touches, weakly if that owns
-// the alarm.
+// alarm is being destroyed, and may destroy it: it must own the objects that it uses, by a
+// weak_ptr if they own the alarm.
 std::unique_ptr<grpc::Alarm> RunAfter(absl::Duration delay, std::function<void()> body);
 
 }  // namespace jobscope

@@ -78,7 +78,7 @@ class CallerDoor {
            checks_.token == nullptr ? 0 : given.size(), nullptr, 0, GRPC_STATUS_OK, nullptr);
       return;
     }
-    // gRPC tells the address of a caller only to a method, and this one has not come so far.
+    // gRPC gives the address of a caller only to a method, and this call is rejected before that.
     const std::string name = CertificateName(context);
     const std::string peer =
         name.empty() ? "a caller without credentials" : absl::StrCat("certificate ", name);

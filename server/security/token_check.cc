@@ -36,7 +36,7 @@ TokenCheck::Digest TokenCheck::DigestOf(absl::string_view text) {
 }
 
 absl::Status TokenCheck::Load() {
-  // Before the read: the next check finds a write in between.
+  // Takes the version before the read: the next check then detects a write during the read.
   seen_ = version_of_(file_);
   const auto token = ReadToken(file_);
   const absl::MutexLock lock(&mutex_);

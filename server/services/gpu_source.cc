@@ -38,8 +38,8 @@ void WithGpus(const GpuSource& source, absl::Duration max_age, absl::Duration li
   if (!source) return then();
   const auto wait = std::make_shared<Wait>();
   wait->then = std::move(then);
-  // If the source's call hangs, it keeps this callback, and with it `wait`: once per hang, because
-  // a hanging source is not asked again.
+  // A call that hangs keeps this callback, and with it `wait`. This happens once per hang, because
+  // a source that hangs is not queried again.
   if (!source.refresh(max_age, [wait] { wait->Answer(); })) return wait->Answer();
   auto alarm = RunAfter(limit, [wait] { wait->Answer(); });
   const MutexLock lock(&wait->mutex);

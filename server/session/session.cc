@@ -377,7 +377,7 @@ void SessionManager::State::RunOne(SessionRequest request) {
       result.slot =
           std::shared_ptr<void>(run.get(), [run](void* /*run*/) { run->control().Delivered(); });
     } catch (const std::exception&) {
-      // Without memory nobody can keep the slot.
+      // Out of memory: the slot is released at once.
     }
     Deliver(&request, std::move(result));
     run->AwaitDelivered();

@@ -18,7 +18,7 @@
 
 namespace jobscope {
 
-// Outlives its session where a collector hangs: what it reports then has no effect.
+// A collector that hangs may keep this after the session has ended: its reports have no effect.
 class SessionControl : public SessionEvents {
  public:
   using Clock = std::chrono::steady_clock;

@@ -13,8 +13,8 @@ constexpr size_t kMaxGraphMarks = 10'000;
 // cudaErrorStreamCaptureWrongThread, equal in the driver: the recording goes on.
 constexpr uint32_t kWrongThread = 908;
 
-// From how many ids on old ones are forgotten, and from how many on all that are not held any more:
-// about 80 bytes each.
+// Above the first number of ids, old ones are dropped; above the second, all without held
+// activities. An id takes about 80 bytes.
 constexpr size_t kManyIds = 100'000;
 constexpr size_t kTooManyIds = 1'000'000;
 

@@ -25,14 +25,14 @@ enum class ActivityType : uint8_t {
 bool IsDeviceWork(ActivityType type);
 
 // One record of any kind; fields that a kind does not have are 0. Times are CUPTI's nanoseconds
-// (CLOCK_REALTIME); 0 means that CUPTI does not know it.
+// (CLOCK_REALTIME); 0: CUPTI did not report the time.
 struct Activity {
   ActivityType type = ActivityType::kKernel;
   // Copies: CUpti_ActivityMemcpyKind; waits: CUpti_ActivitySynchronizationType; memory: 1
   // allocation, 2 release; unified memory: the counter kind.
   uint8_t sub_kind = 0;
-  uint8_t source_memory = 0;       // CUpti_ActivityMemoryKind; of memsets and allocations: the
-                                   // target
+  // CUpti_ActivityMemoryKind of the source; for memsets and allocations, of the target.
+  uint8_t source_memory = 0;
   uint8_t destination_memory = 0;  // copies
   bool is_async = false;           // copies and memsets
   bool is_driver = false;          // API: a driver call

@@ -112,7 +112,7 @@ bool Detacher::IsSafePlace(State state, uint32_t domain, uint32_t site, const ch
   }
   if (site != kSiteExit) return false;
   if (depth == 0) {  // the call was entered before the callbacks were enabled
-    // After one of the runtime, calls are seen whole; one of the driver may have been within it.
+    // After a runtime call, all calls are seen; a driver call may have been inside of one.
     if (domain == kDomainRuntimeApi) thread->outermost_known = true;
     return false;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts what became of each attempted event.
+// Accounts for each attempted event.
 #ifndef COLLECTORS_HOST_ENCODING_ACCOUNT_H_
 #define COLLECTORS_HOST_ENCODING_ACCOUNT_H_
 
@@ -43,7 +43,7 @@ constexpr const char* LossCauseName(LossCause cause) {
   return "unknown";
 }
 
-// Counts what became of each event. Once a session has stopped, attempted == in_trace + lost() +
+// Accounts for each event. Once a session has stopped, attempted == in_trace + lost() +
 // outside. `attempted` comes from the recorder's event counters, the others from processing each
 // event: the two are independent.
 struct Account {

@@ -74,7 +74,7 @@ EventEncoder::Progress EventEncoder::Encode(ThreadState* thread, const jobscope_
       continue;
     }
     if (group->kind >= JOBSCOPE_KIND_ASYNC_BEGIN) {
-      // These check the window themselves, because what they belong to may extend into it.
+      // These check the window themselves: their other half may be inside of it.
       switch (group->kind) {
         case JOBSCOPE_KIND_ASYNC_BEGIN:
         case JOBSCOPE_KIND_ASYNC_END:

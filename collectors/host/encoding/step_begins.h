@@ -14,11 +14,13 @@ namespace jobscope::host {
 // Moves the begin of a step to include the input waits before it. Analyses count as input only what
 // lies within a step, and a loop that waits for its batch and then marks its step would have none:
 //
-//   wait      |-------|                       the last wait before the step, always; earlier ones
-//   as step               |---------|            long as at least half of the time from there to
-//   the in trace  |------------------|            step is waiting (a validation between two epochs
-//   is
-//                                             not), and never across another step of the thread.
+//   wait for input      |-------|
+//   step as marked                  |---------|
+//   step in the trace   |---------------------|
+//
+// The last wait before the step always counts. Earlier ones count as long as at least half of the
+// time from there to the step is waiting (in a validation between two epochs it is not), and never
+// across another step of the thread.
 //
 // Receives the events of one thread in the order of their ends. Belongs to the thread that drains.
 class StepBegins {

@@ -42,8 +42,8 @@ void InitThreadExit();
 ThreadState* Attach();
 
 // Gets a ring for the calling thread, which has the state `bare` without one; rings become free
-// when threads end. Returns the thread's new state, or `bare` while no ring is free or while scopes
-// are open, which `bare` holds. Must not be called in the middle of a record that uses `bare`.
+// when threads end. Returns the thread's new state, or `bare` while no ring is free or while `bare`
+// holds open scopes. Must not be called in the middle of a record that uses `bare`.
 ThreadState* TakeRing(ThreadState* bare);
 
 void SetThreadName(const char* name);

@@ -149,7 +149,7 @@ void StackReader::Name(absl::Duration budget, StackRound* round) {
     if (!key) break;
     Known& known = Identify(stack.ident, key.get());
     known.unique = stack.unique;
-    // threading may not know yet what the thread's own state contains.
+    // The thread's own state has the native id before Python's `threading` does.
     if (raw_->unique_is_native()) known.tid = static_cast<int64_t>(stack.unique);
     stack.tid = known.tid;
     stack.name = known.name;
@@ -235,7 +235,7 @@ StackReader::Known& StackReader::Identify(uint64_t ident, Object* key) {
   Object* const thread = active_ == nullptr ? nullptr : api_.Dict_GetItem(active_, key);
   const auto [entry, fresh] = known_.try_emplace(ident);
   Known& known = entry->second;
-  // If threading does not know a thread, only its id shows that it is another one.
+  // For a thread unknown to `threading`, a changed thread id is the only sign of another one.
   const int64_t unnamed_tid = thread == nullptr ? TidOfPthread(ident) : 0;
   if (!fresh && known.thread == thread && (thread != nullptr || known.tid == unnamed_tid)) {
     return known;

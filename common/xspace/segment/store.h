@@ -29,7 +29,7 @@ struct HeldItem {
 };
 
 // Stores a session's items in mmap'ed blocks. Blocks are mapped as they fill, and unmapped (but for
-// a few MiB, which are reused) when their items are released and nobody holds them, or at
+// a few MiB, which are reused) when their items are released and no HeldItem refers to them, or at
 // destruction. Items never move.
 //
 // A block counts against the cap while it is mapped, so also while the holder of a HeldItem keeps
