@@ -19,7 +19,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(TEST_JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped sbom reproducible wheel tsan tsan-long asan asan-unit fuzz fuzz-coverage faults soak nightly gpu-bundle gpu-test clean
+.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped sbom reproducible wheel long tsan tsan-long asan asan-unit fuzz fuzz-coverage faults soak nightly gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -46,6 +46,11 @@ shipped: ## Builds libjobscope.so, libjobscope_trace.so and libjobscope_attach.s
 test: shipped ## Runs all tests except the long ones and those with peers from PyPI
 	$(BUILD) release
 	$(CTEST) --preset release -LE 'long|interop' $(CTEST_ARGS)
+
+# Leaves out the tests that `make faults` and `make torch-suite` run.
+long: shipped ## Runs the tests of label long: full rings, large traces, fine ladders, every Python (up to 6 GiB of memory)
+	$(BUILD) release
+	JOBSCOPE_LONG_TESTS=1 $(CTEST) --preset release --no-tests=error -L '^long$$' -LE faults $(CTEST_ARGS)
 
 sbom: shipped ## Lists the components of the shipped libraries in build/shipped/sbom.cdx.json (CycloneDX)
 	$(BUILD) release --target sbom
@@ -163,9 +168,9 @@ soak: shipped ## Runs 1,000 captures of one worker, then 30 minutes with cancels
 	python3 -B tests/faults/soak.py build/python/jobscope $(SOAK_ARGS)
 
 # The order is that of the time they take.
-NIGHTLY = reproducible compat faults asan soak fuzz-coverage
+NIGHTLY = reproducible compat faults tsan-long asan soak long fuzz-coverage
 
-nightly: $(NIGHTLY) ## What takes long: sanitizers, fuzzers with coverage, faults, soak, earlier revisions, a second build
+nightly: $(NIGHTLY) ## What takes long: sanitizers, long tests, fuzzers with coverage, faults, soak, earlier revisions, a second build
 
 gpu-bundle: shipped ## Builds build/gpu-test/: the GPU tests, for a machine with only a driver (needs nvcc here)
 	$(BUILD) release --target cupti_probe
