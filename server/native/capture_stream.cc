@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/clock/clock.h"
 #include "common/clock/monotonic.h"
 #include "common/log/log.h"
@@ -132,7 +131,7 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
   auto capture = dependencies_.captures->New(*std::move(options));
   if (!capture.ok()) return capture.status();
   capture_ = *std::move(capture);
-  id_ = capture_->Submit(shared_from_this(), std::min(deadline_, absl::Now() + kMaxQueueTime));
+  id_ = capture_->Submit(shared_from_this(), std::min(deadline_, SteadyNow() + kMaxQueueTime));
   return absl::OkStatus();
 }
 

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/text/foreign_text.h"
 #include "server/limits.h"
 
@@ -49,8 +51,8 @@ std::string PeerOf(const grpc::ServerContextBase& context) {
 
 absl::Time DeadlineOf(const grpc::ServerContextBase& context) {
   const auto deadline = context.deadline();
-  return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
-                                                                  : absl::FromChrono(deadline);
+  if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteFuture();
+  return SteadyNow() + (absl::FromChrono(deadline) - absl::Now());
 }
 
 }  // namespace jobscope

@@ -21,7 +21,9 @@ std::string ReadablePeer(absl::string_view grpc_peer);
 // one: "10.0.0.3:40123 (alice)".
 std::string PeerOf(const grpc::ServerContextBase& context);
 
-// Returns the caller's deadline; the infinite future if it has set none.
+// Returns the caller's deadline as an instant of SteadyNow, which does not move when the date is
+// set; the infinite future if it has set none. gRPC has it as a date: call this once, when the call
+// begins.
 absl::Time DeadlineOf(const grpc::ServerContextBase& context);
 
 }  // namespace jobscope

@@ -39,7 +39,8 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
 
   // "127.0.0.1:40123", "[::1]:40123", "unix:", "10.0.0.3:40123 (alice)".
   const std::string& peer() const { return peer_; }
-  absl::Time deadline() const { return deadline_; }  // InfiniteFuture if the caller set none
+  // As DeadlineOf returns it.
+  absl::Time deadline() const { return deadline_; }
   bool open() const;
 
   // Sets the request's description for the audit line.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
 namespace {
@@ -60,7 +60,7 @@ std::chrono::steady_clock::time_point RequestQueue::TakeLeaving(
     std::vector<SessionRequest>* leaving) {
   leaving->reserve(requests_.size());  // a request that leaves the queue needs a place
   auto next = std::chrono::steady_clock::time_point::max();
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   const auto steady_now = std::chrono::steady_clock::now();
   for (auto request = requests_.begin(); request != requests_.end();) {
     const absl::Duration left = request->deadline - now - TimeNeeded(request->options);

@@ -21,7 +21,7 @@ namespace jobscope {
 struct SessionRequest {
   SessionTicket ticket = 0;
   SessionOptions options;
-  absl::Time deadline;
+  absl::Time deadline;  // an instant of SteadyNow
   SessionCallbacks callbacks;
   // For a request that waits only for a delivery, not for a recording: it is refused if the
   // delivery still holds the slot at this time.

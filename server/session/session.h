@@ -99,8 +99,8 @@ class SessionManager {
   explicit SessionManager(Dependencies dependencies);
   ~SessionManager();
 
-  // Requests a session. `deadline` is the caller's own: a request that is still queued then ends
-  // with DEADLINE_EXCEEDED.
+  // Requests a session. `deadline` is the caller's own, as an instant of SteadyNow: a request that
+  // is still queued then ends with DEADLINE_EXCEEDED.
   SessionTicket Submit(SessionOptions options, WhenBusy when_busy, absl::Time deadline,
                        SessionCallbacks callbacks);
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/clock/clock.h"
 #include "common/clock/monotonic.h"
 #include "common/options/recording_options.h"
@@ -41,7 +40,7 @@ std::string DescribeOutcome(const SessionResult& result, const Answer& answer) {
                       result.summary.truncated() ? result.summary.ended_by() : "");
 }
 
-// Starts and lookbacks are measured on this clock; deadlines on the library's.
+// Starts and lookbacks are measured on this clock, deadlines on MONOTONIC.
 absl::Time Realtime() { return absl::FromUnixNanos(RealtimeNs()); }
 
 // Waits without a thread. Owned by the call until the call is finished; the alarm's callback owns
@@ -61,7 +60,7 @@ CallContext TensorflowService::ContextOf(const UnaryCall& call) const {
   CallContext context;
   context.peer = call.peer();
   context.now = Realtime();
-  context.deadline = context.now + (call.deadline() - absl::Now());
+  context.deadline = context.now + (call.deadline() - SteadyNow());
   context.store_bytes = dependencies_.store_bytes;
   context.ceilings = dependencies_.ceilings;
   context.own_host = dependencies_.host;

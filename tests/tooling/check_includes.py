@@ -125,8 +125,8 @@ NAKED_MONOTONIC = re.compile(r"\bclock_gettime\(\s*CLOCK_MONOTONIC\b")
 MAY_READ_MONOTONIC = ("include/", "common/clock/", "server/attach/", "examples/")  # attach needs libc only
 DATE_SUM = re.compile(r"absl::Now\(\)\s*(?:[-+]\s|[<>]=?\s)|(?:\s[-+<>]=?)\s+absl::Now\(\)")
 TIMED = ("server/", "collectors/", "rpc/", "python/src/")
-# With the deadline of a call, which gRPC gives as a date.
-MAY_SUM_DATES = ("server/native/capture_stream.cc", "server/tensorflow/tensorflow_service.cc")
+# Converts the deadline of a call, which gRPC gives as a date.
+MAY_SUM_DATES = ("server/rpc/peer.cc",)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/clock/monotonic.h"
 #include "server/session/session.h"
 #include "tests/server/session/session_fixture.h"
 
@@ -49,7 +49,7 @@ TEST_F(DeliverySessionTest, TheNextSessionWaitsForTheSlot) {
   EXPECT_EQ(manager_->Stop(""), std::nullopt) << "nothing of it runs any more";
 
   Pending second = Submit(For(absl::Milliseconds(1), "second"));
-  Pending hopeless = Submit(For(absl::Milliseconds(1)), WhenBusy::kWait, absl::Now());
+  Pending hopeless = Submit(For(absl::Milliseconds(1)), WhenBusy::kWait, SteadyNow());
   EXPECT_EQ(hopeless.Get().status.code(), absl::StatusCode::kDeadlineExceeded)
       << "the line is tended meanwhile";
   EXPECT_THAT(a_.calls(), Not(Contains("arm").Times(2)));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "common/clock/monotonic.h"
 #include "server/session/session.h"
 #include "tests/server/session/fake_collector.h"
 #include "tests/server/session/session_fixture.h"
@@ -122,11 +123,16 @@ TEST_F(SessionTest, ACallerThatLeavesTheLineIsAnsweredAtOnce) {
   Pending second = Submit(For(absl::Seconds(1)));
   manager_->Cancel(second.ticket);
   EXPECT_EQ(second.Get().status.code(), absl::StatusCode::kCancelled);
-  Pending third = Submit(For(absl::Seconds(1)), WhenBusy::kWait, absl::Now() + absl::Seconds(1.1));
+  Pending third = Submit(For(absl::Seconds(1)), WhenBusy::kWait, SteadyNow() + absl::Seconds(1.1));
   EXPECT_EQ(third.Get().status.code(), absl::StatusCode::kDeadlineExceeded);
+  // Deadlines are no dates: one of the machine's uptime is not over.
+  Pending patient =
+      Submit(For(absl::Milliseconds(1)), WhenBusy::kWait, SteadyNow() + absl::Hours(1));
+  EXPECT_FALSE(patient.Ready());
   EXPECT_FALSE(first.Ready());
   manager_->Stop("");
   EXPECT_TRUE(first.Get().status.ok());
+  EXPECT_TRUE(patient.Get().status.ok());
 }
 
 TEST_F(SessionTest, ShutdownDeliversTheRunningSessionAndRefusesTheLine) {
