@@ -4,12 +4,10 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "collectors/cuda/libraries/driver_api.h"
 #include "collectors/cuda/libraries/loader.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
-#include "common/process/own_environment.h"
 
 namespace jobscope {
 namespace {
@@ -21,27 +19,7 @@ constexpr absl::Duration kLoadLimit = absl::Seconds(3);
 // Time limit for calls that an earlier session left running.
 constexpr absl::Duration kEarlierCallLimit = absl::Milliseconds(100);
 
-std::string Environment(const char* name) { return OwnVariable(name).value_or(""); }
-
 }  // namespace
-
-CudaCollectorOptions CudaCollectorOptions::FromEnvironment() {
-  CudaCollectorOptions options;
-  options.cupti_library = Environment("JOBSCOPE_CUPTI_LIBRARY");
-  const auto megabytes = [](const char* name, uint64_t least, uint64_t* bytes) {
-    uint64_t number = 0;
-    if (absl::SimpleAtoi(Environment(name), &number) && number >= least &&
-        number <= (cuda::BufferPool::kMaxBuffers * cuda::BufferPool::kBufferBytes) >> 20) {
-      *bytes = number << 20;
-    }
-  };
-  megabytes("JOBSCOPE_CUDA_BUFFER_MB", 1, &options.buffer_bytes);
-  megabytes("JOBSCOPE_CUDA_DEVICE_BUFFER_MB", 8, &options.device_buffer_bytes);
-  options.whole_graphs = Environment("JOBSCOPE_CUDA_GRAPHS") == "whole";
-  options.unified_memory = Environment("JOBSCOPE_CUDA_UNIFIED_MEMORY") == "1";
-  options.finalize = cuda::ParseFinalizeChoice(Environment("JOBSCOPE_CUPTI_FINALIZE"));
-  return options;
-}
 
 CudaCollector::CudaCollector(bool uses_tsc, CudaCollectorOptions options)
     : uses_tsc_(uses_tsc), options_(std::move(options)) {}

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "collectors/nvml/nvml_api.h"
 #include "common/clock/monotonic.h"
-#include "common/process/own_environment.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/stats.h"
 #include "common/xspace/segment/trace_planes.h"
@@ -22,8 +20,6 @@ using nvml::Snapshot;
 constexpr int64_t kPlaneId =
     300;  // + number; differs from the planes of common/xspace/segment/trace_planes.h and CUDA's
 constexpr absl::Duration kDrainEvery = absl::Milliseconds(500);
-constexpr int kMinIntervalMs = 10;
-constexpr int kMaxIntervalMs = 60'000;
 constexpr double kMebibyte = 1 << 20;
 
 constexpr uint64_t kLimitsOfPower = nvml::kLimitSoftwarePowerCap | nvml::kLimitPowerBrake;
@@ -48,20 +44,6 @@ struct NvmlCollector::Counters {
   uint64_t samples = 0;
   uint64_t hot = 0;  // of those: clocks limited by heat
 };
-
-NvmlCollectorOptions NvmlCollectorOptions::FromEnvironment() {
-  NvmlCollectorOptions options;
-  int milliseconds = 0;
-  if (absl::SimpleAtoi(OwnVariable("JOBSCOPE_NVML_MS").value_or(""), &milliseconds)) {
-    options.off = milliseconds == 0;
-    if (milliseconds >= kMinIntervalMs && milliseconds <= kMaxIntervalMs) {
-      options.monitor.every = absl::Milliseconds(milliseconds);
-    }
-  }
-  options.monitor.library = OwnVariable("JOBSCOPE_NVML_LIBRARY").value_or(nvml::kLibraryName);
-  options.monitor.visible_devices = OwnVariable("CUDA_VISIBLE_DEVICES");
-  return options;
-}
 
 NvmlCollector::NvmlCollector(bool uses_tsc, NvmlCollectorOptions options)
     : uses_tsc_(uses_tsc), options_(std::move(options)), monitor_(options_.monitor) {}

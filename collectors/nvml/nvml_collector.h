@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,22 +17,12 @@
 #include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "collectors/nvml/gpu_monitor.h"
+#include "collectors/nvml/nvml_options.h"
 #include "common/clock/clock.h"
 #include "common/xspace/segment/segment.h"
 #include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {
-
-struct NvmlCollectorOptions {
-  nvml::MonitorOptions monitor;
-  bool off = false;                                    // JOBSCOPE_NVML_MS=0
-  absl::Duration arm_waits = absl::Milliseconds(500);  // for the first answer of NVML
-
-  // Reads JOBSCOPE_NVML_MS (milliseconds between samples, 10 to 60,000), JOBSCOPE_NVML_LIBRARY (the
-  // library) and CUDA_VISIBLE_DEVICES. Invalid values leave the default. Reads them now, because
-  // the application may change its environment later.
-  static NvmlCollectorOptions FromEnvironment();
-};
 
 // Samples the GPUs of this process (all of the machine if its own are unknown) on a thread of its
 // own. Each GPU has a plane `/device:CUSTOM:NVML:<n>` with XProf's line of counters: on the GPU's

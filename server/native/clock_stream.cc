@@ -6,16 +6,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/clock/clock.h"
-#include "server/limits.h"
 #include "server/rpc/raw_message.h"
 
 namespace jobscope {
 
+ClockStream::ClockStream(CallRegistry* registry, grpc::CallbackServerContext* context,
+                         const NativeCaptureLimits& limits)
+    : StreamCall(registry, "jobscope.v1.Profiler/SyncClock", context),
+      idle_(limits.clock_idle),
+      max_pings_(limits.pings) {}
+
 StreamCall::Reactor* ClockStream::Start(CallRegistry* registry,
-                                        grpc::CallbackServerContext* context) {
-  const std::shared_ptr<ClockStream> stream(
-      new ClockStream(registry, "jobscope.v1.Profiler/SyncClock", context));
-  stream->TickEvery(limits::kMaxClockIdle);
+                                        grpc::CallbackServerContext* context,
+                                        const NativeCaptureLimits& limits) {
+  const std::shared_ptr<ClockStream> stream(new ClockStream(registry, context, limits));
+  stream->TickEvery(stream->idle_);
   return stream->Begin();
 }
 
@@ -25,9 +30,9 @@ void ClockStream::OnMessage(const grpc::ByteBuffer& message, uint64_t received_n
     Finish(std::move(status));
     return;
   }
-  if (++pings_ > limits::kMaxPings) {
-    Finish(absl::ResourceExhaustedError(absl::StrCat("a stream of clock pings has at most ",
-                                                     limits::kMaxPings, ": open another one")));
+  if (++pings_ > max_pings_) {
+    Finish(absl::ResourceExhaustedError(
+        absl::StrCat("a stream of clock pings has at most ", max_pings_, ": open another one")));
     return;
   }
   ping_ = std::move(ping);
@@ -50,7 +55,7 @@ bool ClockStream::NextMessage(grpc::ByteBuffer* message) {
 void ClockStream::OnTick() {
   if (pings_ == pings_at_tick_) {
     Finish(absl::DeadlineExceededError(
-        absl::StrCat("no clock ping came for ", absl::FormatDuration(limits::kMaxClockIdle))));
+        absl::StrCat("no clock ping came for ", absl::FormatDuration(idle_))));
   }
   pings_at_tick_ = pings_;
 }

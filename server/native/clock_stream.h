@@ -9,6 +9,7 @@
 #include <string>
 
 #include "jobscope/v1/profiler.pb.h"
+#include "server/native/native_captures.h"
 #include "server/rpc/stream_call.h"
 
 namespace jobscope {
@@ -17,10 +18,12 @@ namespace jobscope {
 // does not include the wait for an earlier pong.
 class ClockStream final : public StreamCall {
  public:
-  static Reactor* Start(CallRegistry* registry, grpc::CallbackServerContext* context);
+  static Reactor* Start(CallRegistry* registry, grpc::CallbackServerContext* context,
+                        const NativeCaptureLimits& limits);
 
  private:
-  using StreamCall::StreamCall;
+  ClockStream(CallRegistry* registry, grpc::CallbackServerContext* context,
+              const NativeCaptureLimits& limits);
 
   void OnMessage(const grpc::ByteBuffer& message, uint64_t received_ns) override;
   bool WantsMessage() const override { return !ping_.has_value() && !sending_; }
@@ -31,6 +34,8 @@ class ClockStream final : public StreamCall {
   void OnServerEnds() override;
   std::string Outcome() const override;
 
+  const absl::Duration idle_;
+  const uint64_t max_pings_;
   std::optional<v1::ClockPing> ping_;  // not answered yet
   uint64_t received_ns_ = 0;
   bool sending_ = false;

@@ -22,12 +22,14 @@
 
 namespace jobscope {
 
-// Time limits of captures; tests use shorter ones.
+// Limits of captures and of clock streams; tests use smaller ones.
 struct NativeCaptureLimits {
   absl::Duration hold = limits::kHold;
   absl::Duration armed = limits::kMaxArmed;
   absl::Duration stall = limits::kMaxDeliveryStall;
   absl::Duration resume = limits::kResumeTime;
+  absl::Duration clock_idle = limits::kMaxClockIdle;
+  uint64_t pings = limits::kMaxPings;
 };
 
 // Finds, evicts and forgets captures. Thread-safe. Never blocks.

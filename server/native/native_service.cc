@@ -77,7 +77,7 @@ grpc::ServerUnaryReactor* NativeService::Stop(grpc::CallbackServerContext* conte
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::SyncClock(
     grpc::CallbackServerContext* context) {
-  return ClockStream::Start(dependencies_.calls, context);
+  return ClockStream::Start(dependencies_.calls, context, dependencies_.limits);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::Capture(

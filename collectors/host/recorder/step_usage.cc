@@ -10,25 +10,12 @@
 #include <atomic>
 
 #include "collectors/host/recorder/process.h"
+#include "collectors/host/recorder/second_number.h"
 
 namespace jobscope::recorder {
 namespace {
 
 std::atomic<uint32_t> g_epoch{0};
-
-// Parses the second number of a line such as "51466 120 7"; false: there is none.
-bool SecondNumber(const char* text, long length, uint64_t* number) {
-  long at = 0;
-  while (at < length && text[at] >= '0' && text[at] <= '9') ++at;
-  if (at == 0 || at >= length || text[at] != ' ') return false;
-  uint64_t value = 0;
-  const long first = ++at;
-  for (; at < length && text[at] >= '0' && text[at] <= '9'; ++at) {
-    value = value * 10 + static_cast<uint64_t>(text[at] - '0');
-  }
-  *number = value;
-  return at > first;
-}
 
 // Opens the file each time: the program could close a permanently open descriptor, and reuse its
 // number. Makes raw system calls, because libc's are thread cancellation points.

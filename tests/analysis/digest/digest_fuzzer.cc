@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Digests from anywhere, of two workers that are alike and another one: a report without them, or
-// with. The input is the digest of the first behind its size (2 bytes, little-endian), then that of
-// the other one; the same one if there is none.
+// with, and comparisons of runs that have one of them each. The input is the digest of the first
+// behind its size (2 bytes, little-endian), then that of the other one; the same one if there is
+// none.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "analysis/output/diff_output.h"
 #include "analysis/output/html_maps.h"
 #include "analysis/output/report_html.h"
 #include "analysis/output/report_json.h"
 #include "analysis/output/report_text.h"
+#include "analysis/verdict/diff.h"
 #include "analysis/verdict/reduce.h"
 #include "tests/fuzz_input.h"
 
@@ -32,5 +35,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)HeatMap(report);
   (void)LastStrip(report);
   jobscope::Require(!ReportHtml(report).empty());
+  const auto alone = [&digests](size_t worker) {
+    Digests one;
+    one.workers = {digests.workers[worker]};
+    return Reduce(one);
+  };
+  const Report before = alone(0);
+  const Report after = alone(1);
+  (void)WhyUnlike(before, after);
+  for (const RunDiff& diff : {DiffRuns(before, after, 0.05), DiffRuns(after, before, 0.05),
+                              DiffRuns(before, report, 0.05)}) {
+    jobscope::Require(!DiffText(diff, 5).empty() && !DiffJson(diff).empty());
+  }
+  // A run is as fast as itself.
+  const auto same = DiffRuns(report, report, 0.05).outcome;
+  jobscope::Require(same == RunDiff::Outcome::kNeutral || same == RunDiff::Outcome::kInconclusive);
   return 0;
 }

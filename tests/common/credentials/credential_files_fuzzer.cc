@@ -20,6 +20,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "common/credentials/credential_files.h"
+#include "common/log/log.h"
+#include "server/security/token_check.h"
 #include "tests/fuzz_input.h"
 #include "tests/temporary_directory.h"
 
@@ -140,12 +142,25 @@ void CheckRefusal(const absl::Status& status) {
   Require(absl::StrContains(status.message(), "--setting"));
 }
 
+// Only the token that the file has, or had until the last check, is let in.
+void CheckReplacedToken(const FileSetting& file, const std::string& content, uint8_t how,
+                        const std::string& token, TokenCheck* check) {
+  (void)MakeFile(file.path, content, how);
+  const absl::StatusOr<std::string> renewed = ReadToken(file);
+  for (const std::string& presented :
+       {token, renewed.value_or(token), content, token + "x", std::string()}) {
+    if (!check->Accepts(presented)) continue;
+    Require(presented == token || (renewed.ok() && presented == *renewed));
+  }
+}
+
 }  // namespace
 }  // namespace jobscope
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
   static const TemporaryDirectory directory;
+  SetLogLevel(LogLevel::kOff);
   FuzzInput input(data, size);
   const auto how = input.Take<uint8_t>();
   const auto key_how = input.Take<uint8_t>();
@@ -153,7 +168,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const FileSetting file = MakeFile(directory.path() + "/file", content, how);
   Require(VersionOf(file) == VersionOf(file));
 
+  // Sees a new version of the file each time.
+  const auto version_of = [version = 0](const FileSetting&) mutable {
+    FileVersion next;
+    next.size = ++version;
+    return next;
+  };
+  const auto check = TokenCheck::Create(file, version_of);
   const absl::StatusOr<std::string> token = ReadToken(file);
+  Require(check.ok() == token.ok());
   if (token.ok()) {
     Require(token->size() >= kMinTokenBytes && token->size() <= kMaxTokenBytes);
     Require(CheckToken(*token).ok());
@@ -165,7 +188,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::StatusOr<std::string> authorities = ReadAuthorities(file);
   if (!authorities.ok()) CheckRefusal(authorities.status());
 
-  const FileSetting key = MakeFile(directory.path() + "/key", Content(&input), key_how);
+  const std::string key_content = Content(&input);
+  const FileSetting key = MakeFile(directory.path() + "/key", key_content, key_how);
   for (const CertificateUse use : {CertificateUse::kServer, CertificateUse::kClient}) {
     const auto pair = ReadCertificatePair(file, key, use);
     if (!pair.ok()) {
@@ -175,5 +199,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(absl::StrContains(pair->certificate_pem, "-----BEGIN"));
     Require(absl::StrContains(pair->key_pem, "PRIVATE KEY-----"));
   }
+  // The token's file is replaced by the other one.
+  if (token.ok()) CheckReplacedToken(file, key_content, key_how, *token, check->get());
   return 0;
 }

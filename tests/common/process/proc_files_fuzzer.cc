@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "collectors/host/recorder/second_number.h"
 #include "common/net/socket_table.h"
 #include "common/process/cgroup_limits.h"
 #include "common/process/proc_files.h"
@@ -108,6 +109,10 @@ void CheckTexts(FuzzInput* input) {
   const auto times = TimesInSchedstat(view);
   const auto pages = ResidentPagesInStatm(view);
   Require(times.has_value() == pages.has_value() && (!times || times->waited_ns == *pages));
+  // The recorder's own reader of the same file finds the same.
+  uint64_t delay_ns = 0;
+  const bool found = recorder::SecondNumber(copy.data(), static_cast<long>(copy.size()), &delay_ns);
+  Require(!found || !times || times->waited_ns == delay_ns);
   const std::string path = Folder().Write("numbers", text);
   (void)ReadProcNumber(path);
   (void)ReadThreadCount(path);

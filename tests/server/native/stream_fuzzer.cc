@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Clients that send any messages in any order over Capture, Fetch and SyncClock, close and break
-// off streams, and present any authorization: each stream ends, only the token is let in, and the
-// worker serves the next client.
+// off streams, make unary calls with any bytes, and present any authorization, with TLS or without:
+// each stream ends, only the token is let in, and the worker serves the next client.
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <grpc/slice.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/impl/codegen/client_unary_call.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +35,7 @@
 #include "server/listen/listen_address.h"
 #include "server/services/step_source.h"
 #include "server/session/session.h"
+#include "tests/certificates.h"
 #include "tests/fuzz_input.h"
 #include "tests/server/session/fake_collector.h"
 #include "tests/temporary_directory.h"
@@ -44,6 +47,7 @@ constexpr char kToken[] = "0123456789abcdef-token";
 constexpr absl::Duration kRecording = absl::Milliseconds(10);
 // With a client that says nothing.
 constexpr absl::Duration kTimeLimit = absl::Milliseconds(100);
+constexpr uint64_t kPings = 3;
 
 // Has an item that travels in pieces.
 class LargeCollector : public FakeCollector {
@@ -68,22 +72,21 @@ class Worker {
  public:
   explicit Worker(const TemporaryDirectory& directory) {
     SetLogLevel(LogLevel::kOff);
-    SessionManager::Dependencies dependencies;
-    dependencies.collectors = {&collector_};
-    dependencies.identity = [] { return v1::Identity(); };
-    GrpcServerOptions options;
-    options.address =
-        *ParseListenAddress(absl::StrCat("unix:", directory.path(), "/socket"), std::nullopt);
-    options.credentials.token = {directory.Write("token", kToken), "JOBSCOPE_TOKEN_FILE"};
-    Require(chmod(options.credentials.token.path.c_str(), 0600) == 0);
-    options.native_limits = {kTimeLimit, kTimeLimit, kTimeLimit, kTimeLimit};
-    options.sessions = std::make_shared<SessionManager>(std::move(dependencies));
-    options.set_recording = [](std::optional<int>) {};
-    options.steps = [] { return StepHistory(); };
-    auto server = GrpcServer::Start(std::move(options));
-    Require(server.ok());
-    server_ = *std::move(server);
-    channel = grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials());
+    CredentialFiles files;
+    files.token = {directory.Write("token", kToken), "JOBSCOPE_TOKEN_FILE"};
+    Require(chmod(files.token.path.c_str(), 0600) == 0);
+    channel = Serve(absl::StrCat("unix:", directory.path(), "/socket"), files,
+                    grpc::InsecureChannelCredentials());
+    const Certificates& made = Certificates::Get();
+    files.tls_certificate = {made.Path("server.crt"), "JOBSCOPE_TLS_CERT"};
+    files.tls_key = {made.Path("server.key"), "JOBSCOPE_TLS_KEY"};
+    files.tls_authorities = {made.Path("ca.crt"), "JOBSCOPE_TLS_CA"};
+    const auto client = grpc::SslCredentials(
+        {made.Read("ca.crt"), made.Read("client.key"), made.Read("client.crt")});
+    files.tls_allowed_names = "someone else,operator";
+    with_tls = Serve("127.0.0.1:0", files, client);
+    files.tls_allowed_names = "someone else";
+    with_another_name = Serve("127.0.0.1:0", files, client);
   }
   static Worker& Get() {
     static const TemporaryDirectory directory;
@@ -92,27 +95,53 @@ class Worker {
   }
 
   std::shared_ptr<grpc::Channel> channel;
+  std::shared_ptr<grpc::Channel> with_tls;
+  std::shared_ptr<grpc::Channel> with_another_name;  // than that which it accepts
 
  private:
+  std::shared_ptr<grpc::Channel> Serve(const std::string& address, const CredentialFiles& files,
+                                       const std::shared_ptr<grpc::ChannelCredentials>& client) {
+    SessionManager::Dependencies dependencies;
+    if (servers_.empty()) dependencies.collectors = {&collector_};
+    dependencies.identity = [] { return v1::Identity(); };
+    GrpcServerOptions options;
+    options.address = *ParseListenAddress(address, std::nullopt);
+    options.credentials = files;
+    options.native_limits = {kTimeLimit, kTimeLimit, kTimeLimit, kTimeLimit, kTimeLimit, kPings};
+    options.sessions = std::make_shared<SessionManager>(std::move(dependencies));
+    options.set_recording = [](std::optional<int>) {};
+    options.steps = [] { return StepHistory(); };
+    options.closer = [](const std::function<void()>& closed) {
+      closed();
+      return absl::OkStatus();
+    };
+    auto server = GrpcServer::Start(std::move(options));
+    Require(server.ok());
+    servers_.push_back(*std::move(server));
+    return grpc::CreateChannel(servers_.back()->address(), client);
+  }
+
   LargeCollector collector_;
-  std::unique_ptr<GrpcServer> server_;
+  std::vector<std::unique_ptr<GrpcServer>> servers_;
 };
 
 void SetDeadline(grpc::ClientContext* context) {
   context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
 }
 
-grpc::Status Describe(const std::vector<std::string>& authorizations) {
+grpc::Status Describe(const std::shared_ptr<grpc::Channel>& channel,
+                      const std::vector<std::string>& authorizations) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(9));
   for (const std::string& value : authorizations) context.AddMetadata("authorization", value);
   v1::DescribeResponse response;
-  return v1::Profiler::NewStub(Worker::Get().channel)->Describe(&context, {}, &response);
+  return v1::Profiler::NewStub(channel)->Describe(&context, {}, &response);
 }
 
 void CheckAuthorization(FuzzInput* input) {
   std::vector<std::string> values;
-  for (int count = input->Take<uint8_t>() % 4; count > 0; --count) {
+  const auto first = input->Take<uint8_t>();
+  for (int count = first % 4; count > 0; --count) {
     std::string value;
     const auto how = input->Take<uint8_t>();
     if ((how & 1) != 0) value += (how & 2) != 0 ? "Bearer " : "bEARER ";
@@ -122,7 +151,9 @@ void CheckAuthorization(FuzzInput* input) {
     const grpc_slice bytes = grpc_slice_from_static_buffer(value.data(), value.size());
     if (grpc_header_nonbin_value_is_legal(bytes) != 0) values.push_back(value);
   }
-  const bool admitted = Describe(values).ok();
+  Worker& worker = Worker::Get();
+  if (first >= 192) return Require(!Describe(worker.with_another_name, values).ok());
+  const bool admitted = Describe(first >= 128 ? worker.with_tls : worker.channel, values).ok();
   const bool one = values.size() == 1 && absl::StartsWithIgnoreCase(values[0], "Bearer ");
   const bool exact = one && values[0].substr(7) == kToken;
   // HTTP takes blanks from a value's ends.
@@ -195,6 +226,23 @@ class Stream {
   std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream_;
 };
 
+void CallUnary(FuzzInput* input) {
+  static constexpr const char* kMethods[] = {"/jobscope.v1.Profiler/Describe",
+                                             "/jobscope.v1.Profiler/Stop",
+                                             "/jobscope.v1.Profiler/Close"};
+  const char* const method = kMethods[input->Take<uint8_t>() % 3];
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  context.AddMetadata("authorization", absl::StrCat("Bearer ", kToken));
+  const grpc::Slice slice(input->TakeBytes8());
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer response;
+  (void)grpc::internal::BlockingUnaryCall(
+      Worker::Get().channel.get(),
+      grpc::internal::RpcMethod(method, grpc::internal::RpcMethod::NORMAL_RPC), &context, request,
+      &response);
+}
+
 void Play(FuzzInput* input) {
   auto stream = std::make_unique<Stream>(input->Take<uint8_t>());
   for (int streams = 1; !input->empty();) {
@@ -247,6 +295,9 @@ void Play(FuzzInput* input) {
         if (operation >= 128) stream->Cancel();
         stream = std::make_unique<Stream>(operation / 16);
         break;
+      case 9:
+        CallUnary(input);
+        break;
       default:
         (void)stream->Read();
     }
@@ -262,6 +313,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzInput input(data, size);
   CheckAuthorization(&input);
   Play(&input);
-  Require(Describe({absl::StrCat("Bearer ", kToken)}).ok());
+  Require(Describe(Worker::Get().channel, {absl::StrCat("Bearer ", kToken)}).ok());
   return 0;
 }

@@ -16,6 +16,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "collectors/cuda/cuda_options.h"
+#include "collectors/nvml/nvml_options.h"
+#include "collectors/nvml/visible_devices.h"
+#include "collectors/python/calls/python_options.h"
 #include "common/options/recording_options.h"
 #include "common/process/identity.h"
 #include "common/process/own_environment.h"
@@ -69,7 +73,19 @@ constexpr std::array kNames = {"JOBSCOPE_LISTEN",
                                "PBS_JOBID",
                                "KUBERNETES_SERVICE_HOST",
                                "HOSTNAME",
-                               "TORCHELASTIC_RUN_ID"};
+                               "TORCHELASTIC_RUN_ID",
+                               "CUDA_VISIBLE_DEVICES",
+                               "JOBSCOPE_NVML_MS",
+                               "JOBSCOPE_NVML_LIBRARY",
+                               "JOBSCOPE_CUDA_BUFFER_MB",
+                               "JOBSCOPE_CUDA_DEVICE_BUFFER_MB",
+                               "JOBSCOPE_CUDA_GRAPHS",
+                               "JOBSCOPE_CUDA_UNIFIED_MEMORY",
+                               "JOBSCOPE_CUPTI_LIBRARY",
+                               "JOBSCOPE_CUPTI_FINALIZE",
+                               "JOBSCOPE_PYTHON_SAMPLE_HZ",
+                               "JOBSCOPE_PYTHON_MIN_US",
+                               "JOBSCOPE_PYTHON_MAX_CALLS"};
 
 // What the server reads of a value: the longest path.
 constexpr size_t kMaxValueBytes = 4096;
@@ -216,6 +232,27 @@ void CheckAttach() {
   (void)attach::ReadMark(Get(attach::kMarkVariable), 2, role);
 }
 
+// What collectors read: numbers lie within their limits.
+void CheckCollectors() {
+  const Environ as_given;
+  const auto cuda = CudaCollectorOptions::FromEnvironment();
+  Require(cuda.buffer_bytes >= uint64_t{1} << 20 && cuda.buffer_bytes <= uint64_t{1} << 30);
+  Require(cuda.device_buffer_bytes >= uint64_t{8} << 20);
+  const auto nvml = NvmlCollectorOptions::FromEnvironment();
+  Require(nvml.monitor.every >= absl::Milliseconds(10) && nvml.monitor.every <= absl::Minutes(1));
+  const auto python = python::TracerOptions::FromEnvironment();
+  Require(python.sample_hz >= 1 && python.sample_hz <= 1000);
+  Require(python.min_call_us >= 0 && python.min_call_us <= 1'000'000);
+  Require(python.max_calls >= 1 && python.max_calls <= 100'000'000);
+  const auto devices = nvml::ParseVisibleDevices(nvml.monitor.visible_devices);
+  if (!devices.has_value()) return Require(Get("CUDA_VISIBLE_DEVICES") == nullptr);
+  Require(devices->size() <= 256);
+  for (const nvml::VisibleDevice& device : *devices) {
+    Require(device.index.has_value() == device.uuid.empty());
+    Require(nvml::GpuOfOldMigName(device.uuid).size() <= device.uuid.size());
+  }
+}
+
 void CheckProgram(FuzzInput* input) {
   const std::string path = TakeText(input);
   std::vector<std::string> arguments;
@@ -244,6 +281,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckServer();
   CheckIdentity();
   CheckAttach();
+  CheckCollectors();
   CheckProgram(&input);
   return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/options/recording_options.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/limits.h"
 #include "server/rpc/request_validation.h"
@@ -73,6 +74,56 @@ void CheckCapture(const v1::CaptureRequest& request, CallContext context) {
   Require(command->zero_unix_ns >= 0);
   Require(command->duration >= absl::ZeroDuration() && command->duration <= absl::Hours(1));
   if (command->steps.has_value()) Require(command->steps->first <= command->steps->last);
+}
+
+void RequireEqual(const absl::StatusOr<RecordingOptions>& found, const RecordingOptions& expected) {
+  Require(found.ok());
+  for (const RecordingOption& option : AllRecordingOptions()) {
+    Require(OptionText(*found, option.name) == OptionText(expected, option.name));
+  }
+}
+
+// Options from C or from the command line: what is accepted is the same after every other way.
+void CheckOptions(const absl::StatusOr<RecordingOptions>& options) {
+  if (!options.ok()) return Require(absl::IsInvalidArgument(options.status()));
+  v1::Arm arm;
+  ToProto(*options, &arm);
+  RequireEqual(FromProto(arm), *options);
+  tensorflow::ProfileOptions stock;
+  stock.set_version(1);
+  ToProto(*options, &stock);
+  for (const auto& [key, value] : stock.advanced_configuration()) Require(IsOptionKey(key));
+  RequireEqual(FromProto(stock), *options);
+  v1::Options effective;
+  ToProto(*options, &effective);
+  Require(effective.host_tracer_level() == arm.host_tracer_level());
+  RecordingOptions from_text;
+  for (const RecordingOption& option : AllRecordingOptions()) {
+    const std::string text = OptionText(*options, option.name);
+    Require(SetOption(kFromFlags, option.name, text, &from_text).ok());
+  }
+  RequireEqual(from_text, *options);
+  Require(!LevelsText(*options).empty());
+}
+
+void CheckForeignOptions(FuzzInput* input) {
+  jobscope_capture_options given = {};
+  given.host_tracer_level = input->Take<int8_t>();
+  given.device_tracer_level = input->Take<int8_t>();
+  given.python_tracer_level = input->Take<int8_t>();
+  given.record_shapes = input->Take<int8_t>();
+  const auto texts = input->Take<uint8_t>();  // which of them are given
+  const std::string frameworks = input->TakeBytes16();
+  const std::string device_tracer = input->TakeBytes8();
+  const std::string by_name = input->TakeBytes16();
+  if ((texts & 1) != 0) given.frameworks = frameworks.c_str();
+  if ((texts & 2) != 0) given.device_tracer = device_tracer.c_str();
+  if ((texts & 4) != 0) given.by_name = by_name.c_str();
+  CheckOptions(FromC(given));
+  RecordingOptions options;
+  const std::string name = input->TakeBytes8();
+  const auto status = SetOption(kFromFlags, name, input->TakeBytes16(), &options);
+  CheckOptions(status.ok() ? absl::StatusOr<RecordingOptions>(options) : status);
 }
 
 }  // namespace
@@ -143,7 +194,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       (void)ping.ParseFromString(bytes);
       break;
     }
-    default: {  // 5, and 9
+    case 9: {
+      FuzzInput input(data + 2, size - 2);
+      CheckForeignOptions(&input);
+      break;
+    }
+    default: {  // 5
       v1::StopRequest request;
       if (!request.ParseFromString(bytes)) break;
       if (const auto status = ValidateStop(request); !status.ok()) CheckRefusal(status);

@@ -76,5 +76,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     events += scan->events;
   }
   Require(events == assembler->events());
+  Require(assembler->CountSteps() <= events);
   return 0;
 }
