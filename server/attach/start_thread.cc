@@ -126,7 +126,7 @@ void LoadAndStart(const StartPlan& plan) {
 
 void* RunThread(void* argument) {
   const auto& plan = *static_cast<const StartPlan*>(argument);
-  pthread_setname_np(pthread_self(), "jobscope attach");
+  pthread_setname_np(pthread_self(), "jobscope-attach");
   Delay(plan.delay_ms);
   pthread_mutex_lock(&starting);
   LoadAndStart(plan);

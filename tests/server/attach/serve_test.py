@@ -247,7 +247,7 @@ class InjectionTest(attached.TestCase):
                 self.wait_for(lambda: len(lines()) == 4, "the start", 9)  # the delay is 10 s
                 self.assertEqual(
                     sorted(lines()),
-                    sorted([line, "start 127.0.0.1:7+rank", "thread jobscope attach", "signals blocked"]),
+                    sorted([line, "start 127.0.0.1:7+rank", "thread jobscope-attach", "signals blocked"]),
                 )
                 self.assertEqual(process.finish(), (0, ""))
             os.remove(env["FAKE_SERVER_LOG"])

@@ -119,7 +119,7 @@ bool HasThread(const char* name) {
 
 // As the handler of a library that was loaded later, this one runs before the attach library's.
 void AwaitStart() {
-  while (!Listens() || HasThread("jobscope attach")) usleep(1000);
+  while (!Listens() || HasThread("jobscope-attach")) usleep(1000);
 }
 
 int ForkAroundTheStart() {
