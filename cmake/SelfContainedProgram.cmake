@@ -27,7 +27,7 @@ function(jobscope_self_contained_program name)
   target_link_libraries(${name}_objects PRIVATE jobscope_flags jobscope_hardening ${ARG_LIBS})
   jobscope_project_archives(ours ${name}_objects)
   list(TRANSFORM ours REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE our_archives)
-  add_executable(${name} $<TARGET_OBJECTS:${name}_objects> ${CMAKE_SOURCE_DIR}/deploy/steady_waits.cc)
+  add_executable(${name} $<TARGET_OBJECTS:${name}_objects> ${PROJECT_SOURCE_DIR}/deploy/steady_waits.cc)
   add_dependencies(${name} ${ours})
   # Debian's archives of abseil and protobuf are not position-independent.
   target_link_options(${name} PRIVATE -no-pie -static-libstdc++ -static-libgcc -Wl,--gc-sections
