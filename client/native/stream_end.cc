@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/stream_end.h"
 
-#include "absl/strings/match.h"
+#include "rpc/arguments.h"
 
 namespace jobscope {
 
@@ -18,7 +18,7 @@ bool IsRefusal(const grpc::Status& status) {
     case grpc::StatusCode::PERMISSION_DENIED:
       return true;
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return absl::StrContains(status.error_message(), "larger than max");
+      return IsTooLarge(status);
     default:
       return false;
   }
