@@ -41,7 +41,7 @@ class TrainLoop : public Worker {
  public:
   explicit TrainLoop(int slow_ms)
       : Worker({TRAIN_LOOP_PROGRAM, "--listen=127.0.0.1:0", absl::StrCat("--slow_ms=", slow_ms),
-                "--seconds=60"}) {}
+                "--seconds=300"}) {}
 };
 
 std::string NameOf(std::string address) {
@@ -69,17 +69,31 @@ Result Jobscope(std::vector<std::string> arguments) {
 
 class ReportProgramTest : public ::testing::Test {
  protected:
-  // Captures at least 8 steps of 150 ms, also if other programs take most of the machine.
-  std::string Capture(const std::vector<std::string>& addresses,
-                      const std::string& length = "--duration_ms=4000") {
+  struct Judged {
+    std::string run;
+    json report;
+  };
+
+  // Captures at least 8 steps of 150 ms, also if other programs take most of the machine. Captures
+  // again if these took so much of a worker's time that the verdict is, rightly, that it did not
+  // run.
+  Judged CaptureAndReport(const std::vector<std::string>& addresses,
+                          const std::string& length = "--duration_ms=4000") {
     std::string all;
     for (const std::string& address : addresses) {
       absl::StrAppend(&all, all.empty() ? "" : ",", address);
     }
-    const Result capture = Jobscope({"capture", "--service_addr=" + all, length, "--session_id=r",
-                                     "--logdir=" + logdir_.path()});
-    EXPECT_EQ(capture.exit_code, 0) << capture.out << capture.err;
-    return logdir_.path() + "/plugins/profile/r";
+    Judged judged;
+    for (int attempt = 0; attempt < 6; ++attempt) {
+      const std::string name = absl::StrCat("r", attempt);
+      const Result capture = Jobscope({"capture", "--service_addr=" + all, length,
+                                       "--session_id=" + name, "--logdir=" + logdir_.path()});
+      EXPECT_EQ(capture.exit_code, 0) << capture.out << capture.err;
+      judged.run = logdir_.path() + "/plugins/profile/" + name;
+      judged.report = Report(judged.run);
+      if (judged.report["verdict"].value("class", "") != "not_running") break;
+    }
+    return judged;
   }
   static json Report(const std::string& run) {
     const Result report = Jobscope({"report", run, "--json"});
@@ -96,12 +110,11 @@ TEST_F(ReportProgramTest, NamesTheWorkerThatWaitsForItsInput) {
   TrainLoop fast(0);
   TrainLoop slow(150);
   const std::string slow_address = slow.address();
-  const std::string run = Capture({fast.address(), slow_address});
-  const json report = Report(run);
+  const auto [run, report] = CaptureAndReport({fast.address(), slow_address});
   EXPECT_EQ(report["schema"], 1);
   EXPECT_EQ(report["verdict"]["workers"], json({NameOf(slow_address)})) << report["verdict"];
-  EXPECT_EQ(report["verdict"]["class"], "input");
-  EXPECT_EQ(report["verdict"]["names"][0], "next_batch");
+  EXPECT_EQ(report["verdict"].value("class", ""), "input") << report["verdict"];
+  EXPECT_EQ(report.value("/verdict/names/0"_json_pointer, ""), "next_batch");
   const Result text = Jobscope({"report", run});
   EXPECT_EQ(text.exit_code, 0);
   EXPECT_EQ(text.out.rfind("VERDICT  " + NameOf(slow_address) + " is slow", 0), 0u) << text.out;
@@ -154,18 +167,18 @@ TEST_F(ReportProgramTest, CaptureEndsWithTheVerdictAndRunsAreCompared) {
 
 TEST_F(ReportProgramTest, OneWorkerIsBoundByItsInput) {
   TrainLoop slow(150);
-  const json verdict = Report(Capture({slow.address()}))["verdict"];
+  const json verdict = CaptureAndReport({slow.address()}).report["verdict"];
   EXPECT_EQ(verdict["finding"], "bound") << verdict;
-  EXPECT_EQ(verdict["class"], "input");
+  EXPECT_EQ(verdict.value("class", ""), "input") << verdict;
 }
 
 TEST_F(ReportProgramTest, OneWorkerIsBoundByItsCompilations) {
   const TemporaryDirectory compiled;
   Worker worker({COMPILE_LOOP_PROGRAM, compiled.path()});
-  const json verdict = Report(Capture({worker.address()}, "--steps=12"))["verdict"];
+  const json verdict = CaptureAndReport({worker.address()}, "--steps=12").report["verdict"];
   EXPECT_EQ(verdict["finding"], "bound") << verdict;
-  EXPECT_EQ(verdict["class"], "compilation");
-  EXPECT_EQ(verdict["names"], json({"compile_norm"}));
+  EXPECT_EQ(verdict.value("class", ""), "compilation") << verdict;
+  EXPECT_EQ(verdict.value("names", json()), json({"compile_norm"}));
 }
 
 TEST_F(ReportProgramTest, WhatIsNoRunIsSaid) {
