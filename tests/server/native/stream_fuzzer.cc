@@ -72,12 +72,12 @@ class Worker {
  public:
   explicit Worker(const TemporaryDirectory& directory) {
     SetLogLevel(LogLevel::kOff);
+    const Certificates& made = Certificates::Get();  // by a child, before gRPC has threads
     CredentialFiles files;
     files.token = {directory.Write("token", kToken), "JOBSCOPE_TOKEN_FILE"};
     Require(chmod(files.token.path.c_str(), 0600) == 0);
     channel = Serve(absl::StrCat("unix:", directory.path(), "/socket"), files,
                     grpc::InsecureChannelCredentials());
-    const Certificates& made = Certificates::Get();
     files.tls_certificate = {made.Path("server.crt"), "JOBSCOPE_TLS_CERT"};
     files.tls_key = {made.Path("server.key"), "JOBSCOPE_TLS_KEY"};
     files.tls_authorities = {made.Path("ca.crt"), "JOBSCOPE_TLS_CA"};
