@@ -281,6 +281,20 @@ TEST_F(ClockStreamTest, PingsAreBounded) {
   EXPECT_THAT(status.error_message(), HasSubstr("at most 1000"));
 }
 
+TEST_F(ClockStreamTest, AnIdleStreamEnds) {
+  GrpcServerOptions options = Options();
+  options.native_limits.clock_idle = absl::Milliseconds(100);
+  StartServer(std::move(options));
+  grpc::ClientContext context;
+  const auto stream = native_->SyncClock(&context);
+  v1::ClockPong pong;
+  ASSERT_TRUE(stream->Write({}) && stream->Read(&pong));
+  EXPECT_FALSE(stream->Read(&pong));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(status.error_message(), HasSubstr("no clock ping came for 100ms"));
+}
+
 TEST_F(ClockStreamTest, TheServersEndEndsIt) {
   StartServer();
   grpc::ClientContext context;
