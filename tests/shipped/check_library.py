@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the dynamic linker sees of libjobscope.so and libjobscope_trace.so: the agreed symbols, libc, and nothing else. And how these,
-the Python extension and the wheel's client are hardened."""
+libjobscope_attach.so, the Python extension and the wheel's client are hardened."""
 import os
 import re
 import subprocess
@@ -9,6 +9,7 @@ import unittest
 
 LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
 TRACE = os.environ["JOBSCOPE_TEST_TRACE_LIBRARY"]
+ATTACH = os.environ["JOBSCOPE_TEST_ATTACH"]
 EXTENSION = os.environ.get("JOBSCOPE_TEST_PYTHON_EXTENSION", "")
 WHEELS_CLIENT = os.environ.get("JOBSCOPE_TEST_WHEELS_CLIENT", "")
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -137,6 +138,10 @@ class TraceLibrary(Checks, unittest.TestCase):
         size = os.path.getsize(self.library)
         print(f"{self.library}: {size / 1024:.1f} KiB", file=sys.stderr)
         self.assertLess(size, 100 * 1024)
+
+
+class AttachLibrary(Hardening, unittest.TestCase):
+    library = ATTACH  # its symbols: tests/server/attach/check_library.py
 
 
 @unittest.skipUnless(EXTENSION, "the Python package is not built")
