@@ -7,7 +7,7 @@
 PACKAGE is the directory of the Python package, complete (build/python/jobscope); SHIM and MODULE are the libraries
 fault_shim and recorder_module_a. After each row: nothing hangs, each outcome has a reason, files are whole, the next capture
 works, and threads, descriptors and memory of the worker are what they were. --write writes the table of docs/reliability.md.
-Exit code 0: all rows hold; rows that this machine cannot run are listed.
+Exit code 0: all rows hold; rows that this machine cannot run are listed. 2: --write without every row, which would shorten the table.
 """
 import argparse
 import concurrent.futures
@@ -37,7 +37,10 @@ def arguments():
     parser.add_argument("--parallel", type=int, default=4)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--list", action="store_true")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.write and (options.only or options.quick):
+        parser.error("--write needs every row: leave out --only and --quick")  # exit code 2
+    return options
 
 
 def play(row):
@@ -135,9 +138,14 @@ def main():
             if result:
                 lines.append(cells(row, result))
     print(f"faults: {len(rows)} rows, {failed} failed, {not_run} not run")
-    if options.write and not failed:
+    if failed or not rows:
+        return 1
+    if options.write and not_run:
+        print(f"faults: the table is not written, because of rows that did not run: {not_run}", file=sys.stderr)
+        return 2
+    if options.write:
         write(lines)
-    return 1 if failed or not rows else 0
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The fault matrix judges its rows: what hangs, says nothing, comes late or leaves too much is a row that failed."""
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -72,6 +74,40 @@ class Judge(unittest.TestCase):
         ):
             with self.subTest(client=vars(client)), self.assertRaises(scenes.Failure):
                 self.judge(client)
+
+
+class Write(unittest.TestCase):
+    """The table is written of all rows, or not at all."""
+
+    def main(self, *options, verdicts=("holds", "holds")):
+        results = [(verdict, ("ok", 0, "") if verdict == "holds" else None, 1.0) for verdict in verdicts]
+        all_rows = mock.Mock(ROWS=[row_of(None) for _ in verdicts])
+        with mock.patch.object(sys, "argv", ["faults.py", "package", "shim", "module", *options]), mock.patch.dict(os.environ), \
+             mock.patch.dict(sys.modules, all_rows=all_rows), mock.patch.object(faults, "play", side_effect=results), \
+             mock.patch.object(faults, "write") as write, contextlib.redirect_stdout(io.StringIO()), \
+             contextlib.redirect_stderr(io.StringIO()) as self.errors:
+            try:
+                code = faults.main()
+            except SystemExit as exit_:
+                code = exit_.code
+        return code, write.called
+
+    def test_all_rows(self):
+        self.assertEqual(self.main("--write"), (0, True))
+        self.assertEqual(self.main(), (0, False))
+
+    def test_some_of_the_rows(self):
+        for options in (["--quick"], ["--only", "topic"]):
+            with self.subTest(options=options):
+                self.assertEqual(self.main("--write", *options), (2, False))
+                self.assertIn("leave out --only and --quick", self.errors.getvalue())
+
+    def test_rows_that_did_not_run(self):
+        verdicts = ("holds", "not run: no tmpfs")
+        self.assertEqual(self.main("--write", verdicts=verdicts), (2, False))
+        self.assertIn("rows that did not run: 1", self.errors.getvalue())
+        self.assertEqual(self.main(verdicts=verdicts), (0, False))
+        self.assertEqual(self.main("--write", verdicts=("holds", "FAILED: late")), (1, False))
 
 
 class Whole(unittest.TestCase):
