@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/blame/advice.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace jobscope::analysis {
 
 const std::array<Advice, kStepClasses> kAdvice = {{
@@ -103,6 +105,11 @@ std::string_view AdviceForLimit(Limit limit) {
       return "raise the CPU quota of the cgroup (cpu.max), or start fewer threads in it";
   }
   return {};
+}
+
+std::string AdviceForLatest(const std::string& who, const std::string& when) {
+  return absl::StrCat("most of it is caused by ", who, ", ", when,
+                      "; a longer capture tells whether that is chance");
 }
 
 }  // namespace jobscope::analysis

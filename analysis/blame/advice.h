@@ -5,6 +5,7 @@
 #define ANALYSIS_BLAME_ADVICE_H_
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "analysis/steps/step_class.h"
@@ -28,6 +29,9 @@ std::string_view AdviceFor(StepClass step_class, std::string_view name, bool str
 
 std::string_view AdviceForLimit(Limit limit);
 
+// Workers that wait for `who`, "in 3 of 40 steps", perhaps by chance.
+std::string AdviceForLatest(const std::string& who, const std::string& when);
+
 // Workers that wait for each other in turn.
 inline constexpr std::string_view kAdviceForTurns =
     "they take turns in being late: batches of uneven size, or a machine that is short of CPU; a "
@@ -46,6 +50,11 @@ inline constexpr std::string_view kAdviceFewCommonSteps =
 inline constexpr std::string_view kAdviceEmptySteps = "mark each step from its begin to its end";
 inline constexpr std::string_view kAdviceLosses =
     "capture again; docs/trace_format.md tells how to lose less: fewer events, larger rings";
+inline constexpr std::string_view kAdviceClocks =
+    "run capture on a machine of the job, or nearer to it: the uncertainty is half of the shortest "
+    "round trip to a worker's machine; own times need no common clock";
+inline constexpr std::string_view kAdviceUnreadable =
+    "fix the reason that is listed for each missing worker, and capture again";
 inline constexpr std::string_view kAdviceMissing = "capture all workers";
 inline constexpr std::string_view kAdviceMissingSteps = "capture all workers, with their steps";
 inline constexpr std::string_view kAdviceMembers = "capture all members, and their collectives";

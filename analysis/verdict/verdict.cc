@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -224,22 +225,31 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   return finding;
 }
 
-// Returns why the cause of `finding` is not reliable; empty: it is.
-std::string WhyNotSure(const Finding& finding, const Report& report) {
+// Returns what takes the place of `finding` if its cause is not reliable.
+std::optional<Finding> WhyNotSure(const Finding& finding, const Report& report) {
+  // Times of a worker that waits for nobody come from its own clock only. Among others, the clocks
+  // of several tell who was late, and what of the time in collectives is waiting.
+  const bool compares_clocks = finding.kind == Finding::Kind::kStraggler ||
+                               finding.step_class == StepClass::kWaiting ||
+                               finding.step_class == StepClass::kTransfer;
   for (const size_t w : finding.workers) {
     const v1::Digest& digest = *report.workers[w].view.digest;
     if (const std::optional<double> lost = LostTooMuch(report.workers[w])) {
-      return absl::StrFormat("%s stands out, but %.1f %% of its step thread's events are lost",
-                             digest.name(), 100 * *lost);
+      return Undecidable(
+          absl::StrFormat("%s stands out, but %.1f %% of its step thread's events are lost",
+                          digest.name(), 100 * *lost),
+          kAdviceLosses);
     }
     const double uncertainty_ms = static_cast<double>(digest.clock_uncertainty_ns()) / kNsPerMs;
-    if (finding.step_ms.has_value() && finding.mended_step_ms.has_value() &&
+    if (compares_clocks && finding.step_ms.has_value() && finding.mended_step_ms.has_value() &&
         *finding.step_ms - *finding.mended_step_ms < uncertainty_ms) {
-      return absl::StrFormat("%s stands out by less than the uncertainty of the clocks, %.3f ms",
-                             digest.name(), uncertainty_ms);
+      return Undecidable(
+          absl::StrFormat("%s stands out by less than the uncertainty of the clocks, %.3f ms",
+                          digest.name(), uncertainty_ms),
+          kAdviceClocks);
     }
   }
-  return {};
+  return std::nullopt;
 }
 
 void CountLast(const std::vector<MatchTimes>& matches, const Alignment& alignment,
@@ -327,11 +337,11 @@ void BlameRanks(const OwnTimes& times, const Alignment& alignment,
     finding.late_steps = straggler.late_steps;
     NameCause(alignment, *report, straggler, &finding);
     CountLast(matches, alignment, *report, &finding);
-    const std::string doubt = WhyNotSure(finding, *report);
-    if (doubt.empty()) {
+    std::optional<Finding> doubt = WhyNotSure(finding, *report);
+    if (!doubt.has_value()) {
       report->findings.push_back(std::move(finding));
     } else if (report->verdict.why_undecidable.empty()) {
-      report->verdict = Undecidable(doubt, kAdviceLosses);
+      report->verdict = *std::move(doubt);
     }
   }
 }
@@ -400,9 +410,8 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
         FindCulprits(*finding.step_class, *finding.class_ms, finding.workers, others, *report);
     NameSleep(finding.workers, others, *report, &finding);
     NameLimits(finding.workers, others, *report, &finding);
-    const std::string doubt = WhyNotSure(finding, *report);
-    if (!doubt.empty()) {
-      report->verdict = Undecidable(doubt, kAdviceLosses);
+    if (std::optional<Finding> doubt = WhyNotSure(finding, *report)) {
+      report->verdict = *std::move(doubt);
       continue;
     }
     report->findings.push_back(std::move(finding));
@@ -428,7 +437,7 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
     report->verdict =
         Undecidable(absl::StrCat("no worker's trace can be read; ", report->missing.front().worker,
                                  ": ", report->missing.front().reason),
-                    {});
+                    kAdviceUnreadable);
     return;
   }
   std::vector<size_t> measured;  // workers with enough steps for a comparison

@@ -133,9 +133,7 @@ std::string AdviceText(const Report& report, const Finding& finding) {
   if (finding.step_class == StepClass::kWaiting && report.missing.empty() &&
       report.workers.size() > 1) {
     if (!finding.latest.empty()) {
-      return absl::StrCat("most of it is caused by ", Titles(finding.latest, report), ", ",
-                          LateSteps(finding, report),
-                          "; a longer capture tells whether that is chance");
+      return AdviceForLatest(Titles(finding.latest, report), LateSteps(finding, report));
     }
     return std::string(kAdviceForTurns);
   }

@@ -256,6 +256,11 @@ const std::map<std::string, Maker>& Makers() {
       {"late", [](MadeRun* run) { MakeLate(/*ranks=*/8, /*times=*/4, run); }},
       {"late_by_chance", [](MadeRun* run) { MakeLate(/*ranks=*/16, /*times=*/3, run); }},
       {"balanced", [](MadeRun* run) { run->AddRanks(8, 40, Jitter, Even); }},
+      {"clocks",
+       [](MadeRun* run) {
+         run->AddRanks(4, 40, Jitter, [](int rank, int) { return rank == 1 ? 80.0 : 50.0; });
+         for (auto& worker : run->workers_) worker["clock_uncertainty_ns"] = 40'000'000;
+       }},
       {"short", [](MadeRun* run) { run->AddRanks(1, 5, Jitter, Even); }},
       {"few_steps", [](MadeRun* run) { run->AddRanks(4, 7, Jitter, Even); }},
       {"missing",

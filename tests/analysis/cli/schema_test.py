@@ -127,6 +127,11 @@ class SchemaTest(unittest.TestCase):
         findings = {report["verdict"]["finding"] for report in self.reports.values()}
         self.assertEqual(findings, {"straggler", "bound", "balanced", "undecidable"})
 
+    def test_every_verdict_has_advice(self):
+        for name, report in self.reports.items():
+            with self.subTest(run=name):
+                self.assertTrue(report["verdict"].get("advice"))
+
     def test_diffs(self):
         self.check(self.diffs, "diff")
 

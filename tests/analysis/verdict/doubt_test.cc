@@ -13,6 +13,7 @@ namespace jobscope::analysis {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class DoubtTest : public RunFixture {
  protected:
@@ -30,7 +31,7 @@ class DoubtTest : public RunFixture {
     EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
     EXPECT_THAT(verdict["why_undecidable"].dump(),
                 HasSubstr("0.6 % of its step thread's events are lost"));
-    EXPECT_THAT(verdict["advice"].dump(), HasSubstr("capture again"));
+    EXPECT_THAT(verdict["advice"].dump(), HasSubstr("how to lose less"));
   }
 };
 
@@ -80,6 +81,33 @@ TEST_F(DoubtTest, AnEffectBelowTheUncertaintyOfTheClocks) {
   EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
   EXPECT_THAT(verdict["why_undecidable"].dump(),
               HasSubstr("less than the uncertainty of the clocks, 40.000 ms"));
+  EXPECT_THAT(verdict["advice"].dump(), HasSubstr("round trip"));
+  EXPECT_THAT(verdict["advice"].dump(), Not(HasSubstr("fewer events")));
+}
+
+// Each worker's steps are measured by its own clock.
+TEST_F(DoubtTest, ClocksDecideNothingAmongWorkersThatWaitForNobody) {
+  for (int worker = 0; worker < 4; ++worker) {
+    TraceFile trace;
+    const double step_ms = worker == 3 ? 200 : 100;
+    for (int step = 0; step < 40; ++step) {
+      trace.Step(step, step * step_ms, step * step_ms + step_ms);
+      trace.Input(step * step_ms, step * step_ms + 0.9 * step_ms);
+    }
+    AddWorker(worker, "node0", trace);
+    workers_.back()["clock_uncertainty_ns"] = 500'000'000;
+  }
+  WriteManifest();
+  EXPECT_EQ(ReportOfRun()["verdict"]["workers"], json({"w3"}));
+}
+
+TEST_F(DoubtTest, ARunWithoutAReadableTrace) {
+  AddMissing("w0", "unreachable", "connection refused");
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict["why_undecidable"].dump(), HasSubstr("connection refused"));
+  EXPECT_THAT(verdict.value("advice", ""), HasSubstr("capture again"));
 }
 
 // The eighth rank is the slowest, and not in the run: a fix of another one may gain nothing.
