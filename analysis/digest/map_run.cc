@@ -94,6 +94,7 @@ Digests MapTraces(const RunFiles& run) {
     if (!results[i].has_value()) continue;
     if (results[i]->ok()) {
       digests.workers.push_back(std::move(**results[i]));
+      digests.workers.back().set_run(run.run);
     } else {
       const std::string reason(results[i]->status().message());
       digests.missing.push_back({run.workers[i].name, reason});
@@ -105,6 +106,44 @@ Digests MapTraces(const RunFiles& run) {
     }
   }
   return digests;
+}
+
+// Removes the digests of other runs, which were in the directory before. Returns worker -> run.
+std::map<std::string, std::string> TakeOthers(Digests* digests) {
+  std::map<std::string, std::string> others;
+  const std::string& run = digests->run.run();
+  const auto is_other = [&](const v1::Digest& digest) {
+    const bool other = !run.empty() && !digest.run().empty() && digest.run() != run;
+    if (other) others.emplace(digest.name(), digest.run());
+    return other;
+  };
+  std::vector<v1::Digest>& workers = digests->workers;
+  workers.erase(std::remove_if(workers.begin(), workers.end(), is_other), workers.end());
+  return others;
+}
+
+// Adds workers of the run whose traces could not be read where run.digest was written, and those
+// that have a digest of another run instead of one of this run.
+void AddUnread(Digests* digests) {
+  std::map<std::string, std::string> others = TakeOthers(digests);
+  std::set<std::string> present;
+  for (const v1::Digest& digest : digests->workers) present.insert(digest.name());
+  for (const v1::RunDigest::Worker& worker : digests->run.workers()) {
+    const auto other = others.find(worker.name());
+    if (!worker.unreadable().empty() && present.count(worker.name()) == 0) {
+      // A machine without the trace says so, and another one may have read it.
+      digests->missing.push_back({worker.name(), worker.unreadable()});
+    } else if (other != others.end() &&
+               (worker.outcome().empty() || Reported<Outcome>(worker.outcome()) == Outcome::kOk)) {
+      digests->missing.push_back(
+          {worker.name(), absl::StrCat("its digest is of another run: ", other->second)});
+    }
+    if (other != others.end()) others.erase(other);
+  }
+  for (const auto& [worker, run] : others) {
+    digests->run.add_warnings(
+        absl::StrCat(worker, kSuffix, " is left out: it is of another run: ", run));
+  }
 }
 
 absl::StatusOr<Digests> ReadFiles(const std::string& directory, std::vector<std::string> names) {
@@ -134,14 +173,7 @@ absl::StatusOr<Digests> ReadFiles(const std::string& directory, std::vector<std:
     digest.set_name(stem);
     digests.workers.push_back(std::move(digest));
   }
-  std::set<std::string> present;
-  for (const v1::Digest& digest : digests.workers) present.insert(digest.name());
-  for (const v1::RunDigest::Worker& worker : digests.run.workers()) {
-    // A machine without the trace says so, and another one may have read it.
-    if (!worker.unreadable().empty() && present.count(worker.name()) == 0) {
-      digests.missing.push_back({worker.name(), worker.unreadable()});
-    }
-  }
+  AddUnread(&digests);
   if (digests.workers.empty() && !has_run) {
     return absl::NotFoundError(absl::StrCat(directory, ": none of its digests can be read"));
   }

@@ -75,5 +75,66 @@ TEST_F(MergeTest, AMissingAndAnUnreadableWorkerGiveTheSameReport) {
   EXPECT_EQ(JsonOf(AddDigests(directory_.path())), whole);
 }
 
+// The directory of digests already holds those of an earlier run.
+class StaleDigestsTest : public MergeTest {
+ protected:
+  StaleDigestsTest() : earlier_run_(earlier_.path(), "earlier") {}
+
+  // Ranks of the earlier run are twice as many.
+  void AddRuns(int ranks) {
+    const auto input_ms = [](int rank, int step) { return rank == 1 ? 30 : Jitter(rank, step); };
+    const auto compute_ms = [](int, int) { return 50.0; };
+    earlier_run_.AddRanks(2 * ranks, 20, input_ms, compute_ms);
+    earlier_run_.WriteManifest();
+    AddRanks(ranks, 20, input_ms, compute_ms);
+  }
+
+  TemporaryDirectory earlier_;
+  MadeRun earlier_run_;
+};
+
+TEST_F(StaleDigestsTest, ADigestOfAnotherRunIsLeftOutAndReported) {
+  AddRuns(4);
+  WriteManifest();
+  AddDigests(earlier_.path());
+  json report = ReportOf(AddDigests(directory_.path()));
+  EXPECT_EQ(report["workers"].size(), 4u);
+  EXPECT_EQ(report["missing"].size(), 0u) << report["missing"];
+  EXPECT_THAT(report["warnings"].dump(),
+              HasSubstr("w7.digest is left out: it is of another run: earlier"));
+
+  const TemporaryDirectory only_earlier;
+  const absl::StatusOr<Digests> earlier = ReadDigests(earlier_.path());
+  ASSERT_TRUE(earlier.ok() && WriteDigests(*earlier, only_earlier.path()).ok());
+  fs::copy(only_earlier.path() + "/w3.digest", digests_.path() + "/w3.digest",
+           fs::copy_options::overwrite_existing);
+  report = ReportOf(digests_.path());
+  EXPECT_EQ(report["workers"].size(), 3u);
+  EXPECT_EQ(
+      report["missing"],
+      json::array({json({{"worker", "w3"}, {"reason", "its digest is of another run: earlier"}})}));
+}
+
+TEST_F(StaleDigestsTest, AMissingWorkerIsNotTakenFromAnotherRun) {
+  AddRuns(4);
+  for (int rank = 4; rank < 8; ++rank) {
+    AddMissing("w" + std::to_string(rank), "unreachable", "connection refused");
+  }
+  WriteManifest();
+  AddDigests(earlier_.path());
+  EXPECT_EQ(JsonOf(AddDigests(directory_.path())), JsonOf(directory_.path()));
+}
+
+// As earlier revisions wrote them.
+TEST_F(StaleDigestsTest, DigestsWithoutTheNameOfTheirRunAreTaken) {
+  AddRun();
+  WriteManifest();
+  absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok()) << digests.status();
+  for (v1::Digest& digest : digests->workers) digest.clear_run();
+  ASSERT_TRUE(WriteDigests(*digests, digests_.path()).ok());
+  EXPECT_EQ(JsonOf(digests_.path()), JsonOf(directory_.path()));
+}
+
 }  // namespace
 }  // namespace jobscope::analysis
