@@ -248,5 +248,19 @@ TEST_F(DiffRunsTest, RunsOfOtherSizesAreUnlike) {
   EXPECT_EQ(WhyUnlike(Reduce(before), Reduce(before)), "");
 }
 
+TEST_F(DiffRunsTest, RunsOfOtherProgramsAreUnlike) {
+  Digests before = Run(30);
+  Digests after = before;
+  for (v1::Digest& digest : before.workers) digest.set_executable("/usr/bin/python3");
+  EXPECT_EQ(WhyUnlike(Reduce(before), Reduce(after)), "") << "the other program is not known";
+  for (v1::Digest& digest : after.workers) digest.set_executable("/opt/conda/bin/python3");
+  EXPECT_EQ(WhyUnlike(Reduce(before), Reduce(after)), "") << "the same program elsewhere";
+  for (v1::Digest& digest : after.workers) digest.set_executable("/opt/train");
+  EXPECT_EQ(WhyUnlike(Reduce(before), Reduce(after)), "programs python3 and train");
+  after = before;
+  after.workers[1].set_step_name("evaluate");
+  EXPECT_EQ(WhyUnlike(Reduce(before), Reduce(after)), "their steps have different names");
+}
+
 }  // namespace
 }  // namespace jobscope::analysis
