@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "analysis/output/report_html.h"
 #include "tests/analysis/run_fixture.h"
 
@@ -45,6 +47,41 @@ TEST_F(ReportHtmlTest, VerdictAndTablesNeedNoScript) {
   EXPECT_THAT(before_scripts, HasSubstr("id=collectives>"));
   EXPECT_THAT(before_scripts, HasSubstr("<svg"));
   EXPECT_LT(page.size(), size_t{1} << 20);
+}
+
+// One view beside each of the TensorFlow profiler's, and none of them is empty.
+TEST_F(ReportHtmlTest, ATrainingRunHasAllViews) {
+  for (int rank = 0; rank < 4; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 30; ++step) {
+      const double begin_ms = step * 100 + (step > 20 ? 50 : 0);
+      const double end_ms = begin_ms + 100 + (step == 20 ? 50 : 0);
+      const double ready_ms = begin_ms + (rank == 1 ? 45 : 5);
+      trace.Step(step, begin_ms, end_ms);
+      trace.Input(begin_ms, ready_ms);
+      trace.Event("forward", ready_ms, ready_ms + 40);
+      trace.Kernel("gemm", ready_ms, ready_ms + 30);
+      trace.Allocation("GPU_0_bfc", ready_ms, (900 + step) << 20, 2600 << 20, 4096, "forward");
+      trace.AllReduce(step, ready_ms + 40, end_ms);
+      trace.Counter("loss", begin_ms, 1.0 / (1 + step));
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const std::string page = Page();
+  for (const std::string view : {"workers", "classes", "steps", "timeline", "input", "collectives",
+                                 "operators", "kernels", "memory", "counters"}) {
+    const size_t begin = page.find("<h2 id=s-" + view + ">");
+    ASSERT_NE(begin, std::string::npos) << view;
+    const std::string section = page.substr(begin, page.find("<h2", begin + 1) - begin);
+    EXPECT_TRUE(section.find("<td") != std::string::npos ||
+                section.find("<path") != std::string::npos)
+        << view;
+  }
+  for (const char* title : {"<figcaption>Step 20: the slowest step,", ": a median step,",
+                            ", where the verdict costs most,"}) {
+    EXPECT_THAT(page, HasSubstr(title));
+  }
 }
 
 // What a long capture of GPU workers has: full samples of all counters of a GPU, memory, timelines.
