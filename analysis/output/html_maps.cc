@@ -142,19 +142,28 @@ std::string LastStrip(const Report& report) {
   std::map<size_t, std::string> paths;
   std::map<size_t, size_t> counts;
   const size_t marks = std::min(report.last_arrivals.size(), kMaxMarks);
-  for (size_t i = 0; i < marks; ++i) {
+  for (size_t i = 0; i < report.last_arrivals.size(); ++i) {
     const std::optional<size_t>& last = report.last_arrivals[i];
     if (!last.has_value()) continue;
-    AddCell(&paths[*last], i, 0);
+    if (i < marks) AddCell(&paths[*last], i, 0);
     ++counts[*last];
   }
-  if (paths.empty()) return {};
+  if (counts.empty()) return {};
   std::vector<std::pair<size_t, size_t>> order(counts.begin(), counts.end());
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   constexpr size_t kMaxStrips = 16;
-  if (order.size() > kMaxStrips) order.resize(kMaxStrips);
   std::string markup;
+  if (order.size() > kMaxStrips) {
+    absl::StrAppend(&markup, "<p class=quiet>The ", kMaxStrips,
+                    " workers that were last most often, of ", order.size(), ".</p>\n");
+    order.resize(kMaxStrips);
+  }
+  if (marks < report.last_arrivals.size()) {
+    absl::StrAppend(&markup, "<p class=quiet>The first ", marks, " of ",
+                    report.last_arrivals.size(),
+                    " collectives are drawn; the numbers count all.</p>\n");
+  }
   for (const auto& [worker, count] : order) {
     absl::StrAppendFormat(
         &markup,

@@ -93,11 +93,27 @@ std::string ChartsMarkup(const std::vector<Chart>& charts, const char* id) {
   std::string markup;
   for (size_t i = 0; i < std::min(charts.size(), kMaxCharts); ++i) {
     const std::string name = EscapeHtml(charts[i].name);
-    absl::StrAppend(&markup, "<p class=quiet>", name,
-                    "</p>\n<div class=chart style=\"height:14rem\"><canvas id=", id, "-", i,
-                    " role=img aria-label=\"", name, " over time\"></canvas></div>\n");
+    const size_t workers = charts[i].series.size();
+    absl::StrAppend(
+        &markup, "<p class=quiet>", name,
+        workers > kMaxSeries ? absl::StrCat(": ", kMaxSeries, " of ", workers, " workers") : "",
+        "</p>\n<div class=chart style=\"height:14rem\"><canvas id=", id, "-", i,
+        " role=img aria-label=\"", name, " over time\"></canvas></div>\n");
+  }
+  if (charts.size() > kMaxCharts) {
+    absl::StrAppend(&markup, "<p class=quiet>", kMaxCharts, " of ", charts.size(),
+                    " have a chart.</p>\n");
   }
   return markup;
+}
+
+// Returns the table, and how many of its rows it has.
+std::string WithCount(const HtmlTable& table, const std::vector<Chart>& charts) {
+  size_t rows = 0;
+  for (const Chart& chart : charts) rows += chart.series.size();
+  if (rows <= kMaxRows) return table.Markup();
+  return absl::StrCat("<p class=quiet>The first ", kMaxRows, " of ", rows,
+                      " rows; --json has all.</p>\n", table.Markup());
 }
 
 std::string MiB(double bytes) { return absl::StrFormat("%.1f", bytes / kMiB); }
@@ -217,7 +233,7 @@ std::string MemoryTableOf(const std::vector<Chart>& charts) {
       if (++rows <= kMaxRows) AddRow(series, chart.name, &table);
     }
   }
-  return table.Markup();
+  return WithCount(table, charts);
 }
 
 std::string CountersTableOf(const std::vector<Chart>& charts) {
@@ -236,7 +252,7 @@ std::string CountersTableOf(const std::vector<Chart>& charts) {
                  absl::StrFormat("%.6g", counter.last())});
     }
   }
-  return table.Markup();
+  return WithCount(table, charts);
 }
 
 }  // namespace

@@ -118,14 +118,44 @@ const WorkerRow* ShownWorker(const Report& report) {
   return worker < report.workers.size() ? &report.workers[worker] : nullptr;
 }
 
+// The steps of a worker that are drawn: the first ones, or those around the verdict's single step.
+struct DrawnSteps {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+DrawnSteps StepsToDraw(const WorkerView& view, const Finding& verdict) {
+  DrawnSteps drawn;
+  const size_t count = std::min(view.steps.size(), kMaxStepBars);
+  if (verdict.single_step.has_value()) {
+    const auto single =
+        std::find_if(view.steps.begin(), view.steps.end(),
+                     [&](const StepView& step) { return step.number == *verdict.single_step; });
+    const auto at = static_cast<size_t>(single - view.steps.begin());
+    if (single != view.steps.end() && at > count / 2) {
+      drawn.begin = std::min(at - count / 2, view.steps.size() - count);
+    }
+  }
+  drawn.end = drawn.begin + count;
+  return drawn;
+}
+
 std::string StepsSection(const Report& report) {
   const std::string heat = HeatMap(report);
   if (heat.empty()) return {};
-  return absl::StrCat("<h2 id=s-steps>Steps</h2>\n", heat, "<p class=quiet>Steps of ",
-                      EscapeHtml(TitleOf(*ShownWorker(report))),
-                      ", by class</p>\n<div class=chart><canvas id=steps-chart role=img "
-                      "aria-label=\"steps of one worker by "
-                      "class\"></canvas></div>\n");
+  const WorkerRow& worker = *ShownWorker(report);
+  const std::vector<StepView>& steps = worker.view.steps;
+  const DrawnSteps drawn = StepsToDraw(worker.view, report.verdict);
+  std::string which;
+  if (drawn.end - drawn.begin < steps.size()) {
+    which = absl::StrCat(": ", drawn.end - drawn.begin, " of ", steps.size(), " steps, from step ",
+                         steps[drawn.begin].number, " to ", steps[drawn.end - 1].number);
+  }
+  return absl::StrCat(
+      "<h2 id=s-steps>Steps</h2>\n", heat, "<p class=quiet>Steps of ", EscapeHtml(TitleOf(worker)),
+      ", by class", which,
+      "</p>\n<div class=chart><canvas id=steps-chart role=img aria-label=\"steps of one worker by "
+      "class\"></canvas></div>\n");
 }
 
 std::string ClassesSection(const Report& report) {
@@ -238,6 +268,10 @@ std::string NotesSection(const Report& report) {
     absl::StrAppend(&markup, "<li>missing: ", EscapeHtml(missing.worker), ": ",
                     EscapeHtml(missing.reason), "</li>\n");
   }
+  if (report.missing.size() > kMaxNotes) {
+    absl::StrAppend(&markup, "<li>and ", report.missing.size() - kMaxNotes,
+                    " more missing: --json has all</li>\n");
+  }
   for (const std::string& warning : report.warnings) {
     absl::StrAppend(&markup, "<li>", EscapeHtml(warning), "</li>\n");
   }
@@ -281,12 +315,13 @@ json StepsData(const Report& report) {
   const WorkerRow* worker = ShownWorker(report);
   if (worker == nullptr) return nullptr;
   const WorkerView& view = worker->view;
-  const size_t count = std::min(view.steps.size(), kMaxStepBars);
+  const DrawnSteps drawn = StepsToDraw(view, report.verdict);
   json labels = json::array();
-  for (size_t s = 0; s < count; ++s) labels.push_back(absl::StrCat(view.steps[s].number));
+  for (size_t s = drawn.begin; s < drawn.end; ++s)
+    labels.push_back(absl::StrCat(view.steps[s].number));
   std::vector<std::vector<double>> ms(kStepClasses);
   for (size_t c = 0; c < kStepClasses; ++c) {
-    for (size_t s = 0; s < count && !view.class_ns[c].empty(); ++s) {
+    for (size_t s = drawn.begin; s < drawn.end && !view.class_ns[c].empty(); ++s) {
       ms[c].push_back(RoundedToUs(static_cast<double>(view.class_ns[c][s]) / kNsPerMs));
     }
   }

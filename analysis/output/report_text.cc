@@ -37,6 +37,12 @@ std::string Warnings(const Report& report, size_t most) {
   return text;
 }
 
+// Returns how many of `all` rows the table has no room for.
+std::string LeftOut(size_t all, const TextTable& table, const char* what) {
+  if (all <= table.rows()) return {};
+  return absl::StrCat("... and ", all - table.rows(), " more ", what, ": --json has them\n");
+}
+
 // Kernels, and copies beside them.
 std::optional<double> DeviceMs(const WorkerRow& row) {
   const auto& compute = row.classes_ms[Index(StepClass::kDeviceCompute)];
@@ -66,12 +72,7 @@ std::string WorkersTable(const Report& report) {
                Ms(row.classes_ms[Index(StepClass::kInput)]), Ms(DeviceMs(row)),
                digest.has_lost() ? absl::StrCat(digest.lost()) : std::string("-")});
   }
-  std::string text = table.Text();
-  if (report.workers.size() > kMaxWorkers) {
-    absl::StrAppend(&text, "... and ", report.workers.size() - kMaxWorkers,
-                    " more workers: --json has all\n");
-  }
-  return text;
+  return table.Text() + LeftOut(report.workers.size(), table, "workers");
 }
 
 std::string ClassesTable(const Report& report) {
@@ -105,10 +106,11 @@ std::string InputTables(const Report& report) {
     names.Add({name.is_wait ? name.name : absl::StrCat("  ", name.name), Ms(name.ms),
                Ms(name.most_ms), TitleOf(report.workers[name.most_in]), name.source});
   }
-  return absl::StrCat(workers.Text(), "\n", names.Text());
+  return absl::StrCat(workers.Text(), LeftOut(input.workers.size(), workers, "workers with input"),
+                      "\n", names.Text(), LeftOut(input.names.size(), names, "names of input"));
 }
 
-std::string NamesTable(const char* title, const std::vector<NameRow>& names) {
+std::string NamesTable(const char* title, const char* what, const std::vector<NameRow>& names) {
   if (names.empty()) return {};
   TextTable table(
       {{title, 42}, {"COUNT"}, {"TOTAL ms"}, {"SELF ms"}, {"MEAN ms"}, {"MAX ms"}, {"SHARE"}});
@@ -120,7 +122,7 @@ std::string NamesTable(const char* title, const std::vector<NameRow>& names) {
          absl::StrFormat("%.3f", row.count > 0 ? row.total_ms / static_cast<double>(row.count) : 0),
          absl::StrFormat("%.2f", row.max_ms), absl::StrFormat("%.1f%%", 100 * row.share)});
   }
-  return table.Text();
+  return table.Text() + LeftOut(names.size(), table, what);
 }
 
 std::string CollectivesTable(const Report& report) {
@@ -141,7 +143,7 @@ std::string CollectivesTable(const Report& report) {
                absl::StrFormat("%.1f", row.wait_ms), absl::StrFormat("%.1f", row.transfer_ms),
                last == row.last.end() ? std::string("-") : TitleOf(report.workers[last->first])});
   }
-  return table.Text();
+  return table.Text() + LeftOut(report.collectives.size(), table, "collectives");
 }
 
 std::string MemoryTable(const Report& report) {
@@ -180,7 +182,8 @@ std::string MemoryTable(const Report& report) {
                    : std::string("-"),
                absl::StrFormat("%.4g", sums.maximum), TitleOf(*sums.where)});
   }
-  return counters.empty() ? std::string() : table.Text();
+  if (counters.empty()) return {};
+  return table.Text() + LeftOut(counters.size(), table, "counters");
 }
 
 // VERDICT, WHY, NEXT and SURE.
@@ -209,13 +212,18 @@ std::string ReportText(const Report& report) {
   for (size_t i = 1; i < std::min(report.findings.size(), kMaxFindings); ++i) {
     text += Labelled("ALSO", report.findings[i].text);
   }
-  const std::string tables[] = {WorkersTable(report),
-                                ClassesTable(report),
-                                InputTables(report),
-                                CollectivesTable(report),
-                                NamesTable("SCOPE OR OPERATOR", report.operators),
-                                NamesTable("KERNEL", report.kernels),
-                                MemoryTable(report)};
+  if (report.findings.size() > kMaxFindings) {
+    text += Labelled("", absl::StrCat("and ", report.findings.size() - kMaxFindings,
+                                      " more findings: --json has them"));
+  }
+  const std::string tables[] = {
+      WorkersTable(report),
+      ClassesTable(report),
+      InputTables(report),
+      CollectivesTable(report),
+      NamesTable("SCOPE OR OPERATOR", "scopes and operators", report.operators),
+      NamesTable("KERNEL", "kernels", report.kernels),
+      MemoryTable(report)};
   for (const std::string& table : tables) {
     if (!table.empty()) absl::StrAppend(&text, "\n", table);
   }
@@ -225,7 +233,8 @@ std::string ReportText(const Report& report) {
         Labelled("MISSING", absl::StrCat(report.missing[i].worker, ": ", report.missing[i].reason));
   }
   if (report.missing.size() > kMaxLines) {
-    text += Labelled("", absl::StrCat("and ", report.missing.size() - kMaxLines, " more"));
+    text += Labelled(
+        "", absl::StrCat("and ", report.missing.size() - kMaxLines, " more: --json has them"));
   }
   if (!report.warnings.empty()) text += "\n";
   return text + Warnings(report, kMaxLines);

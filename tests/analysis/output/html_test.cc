@@ -84,6 +84,93 @@ TEST_F(ReportHtmlTest, ATrainingRunHasAllViews) {
   }
 }
 
+// What the page has no room for is stated on it.
+class LeftOutTest : public ReportHtmlTest {
+ protected:
+  // The labels of the chart of steps.
+  static json StepLabels(const std::string& page) {
+    const std::string tag = "<script type=application/json id=data>";
+    const size_t begin = page.find(tag) + tag.size();
+    const json data = json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+    return data["steps"]["labels"];
+  }
+};
+
+TEST_F(LeftOutTest, OfManyStepsTheFirstAreDrawn) {
+  AddRanks(
+      2, 300, [](int rank, int) { return rank == 1 ? 30.0 : 5.0; }, [](int, int) { return 50.0; });
+  WriteManifest();
+  const std::string page = Page();
+  EXPECT_THAT(page, HasSubstr("by class: 200 of 300 steps, from step 100 to 299"));
+  EXPECT_EQ(StepLabels(page).size(), 200u);
+}
+
+TEST_F(LeftOutTest, OfManyStepsThoseAroundTheSlowOneAreDrawn) {
+  AddRanks(4, 300, Jitter,
+           [](int rank, int step) { return rank == 2 && step == 250 ? 4000.0 : 50.0; });
+  WriteManifest();
+  const std::string page = Page();
+  EXPECT_THAT(page, HasSubstr("<h1>one step is slow: step 350 on rank 2"));
+  EXPECT_THAT(page, HasSubstr("by class: 200 of 300 steps, from step 200 to 399"));
+  const json labels = StepLabels(page);
+  EXPECT_EQ(labels.size(), 200u);
+  EXPECT_EQ(labels[150], "350");
+}
+
+TEST_F(LeftOutTest, OfManyCollectivesAllAreCounted) {
+  for (int rank = 0; rank < 2; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 30; ++step) {
+      const double begin_ms = step * 100;
+      trace.Step(step, begin_ms, begin_ms + 100);
+      for (int i = 0; i < 100; ++i) {
+        trace.AllReduce(step * 100 + i, begin_ms + i + 0.2 * rank, begin_ms + i + 0.5);
+      }
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const std::string page = Page();
+  EXPECT_THAT(page, HasSubstr(">rank 1 (node0): 3000<"));
+  EXPECT_THAT(page, HasSubstr("The first 2000 of 3000 collectives are drawn"));
+}
+
+TEST_F(LeftOutTest, OfManyWorkersThatAreLastSomeAreDrawn) {
+  AddRanks(20, 40, Jitter, [](int rank, int step) { return step % 20 == rank ? 80.0 : 50.0; });
+  WriteManifest();
+  EXPECT_THAT(Page(), HasSubstr("The 16 workers that were last most often, of 20"));
+}
+
+TEST_F(LeftOutTest, OfManyMissingWorkersTheRestIsCounted) {
+  AddRanks(2, 10, Jitter, [](int, int) { return 50.0; });
+  for (int i = 0; i < 300; ++i) AddMissing("gone" + std::to_string(i), "unreachable", "refused");
+  WriteManifest();
+  EXPECT_THAT(Page(), HasSubstr("<li>and 100 more missing: "));
+}
+
+TEST_F(LeftOutTest, OfManyCountersSomeAreDrawn) {
+  TraceFile trace;
+  for (int step = 0; step < 10; ++step) {
+    trace.Step(step, step * 10, step * 10 + 10);
+    trace.Event("forward", step * 10, step * 10 + 9);
+    for (int i = 0; i < 10; ++i) trace.Counter("counter" + std::to_string(i), step * 10, i);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  EXPECT_THAT(Page(), HasSubstr("8 of 10 have a chart."));
+  absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok());
+  const v1::Digest first = digests->workers.front();
+  for (int rank = 1; rank < 500; ++rank) {
+    digests->workers.push_back(first);
+    digests->workers.back().set_name("w" + std::to_string(rank));
+    digests->workers.back().set_rank(rank);
+  }
+  const std::string page = ReportHtml(Reduce(*digests));
+  EXPECT_THAT(page, HasSubstr(">counter0: 16 of 500 workers<"));
+  EXPECT_THAT(page, HasSubstr("The first 4096 of 5000 rows; --json has all"));
+}
+
 // What a long capture of GPU workers has: full samples of all counters of a GPU, memory, timelines.
 class PageSizeTest : public ReportHtmlTest {
  protected:

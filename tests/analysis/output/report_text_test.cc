@@ -161,5 +161,48 @@ TEST_F(ReportTextTest, WarningsThatAreLeftOutAreCounted) {
   EXPECT_THAT(VerdictText(Reduce(*digests)), HasSubstr("and 20 more: --json has them"));
 }
 
+TEST_F(ReportTextTest, RowsThatAreLeftOutAreCounted) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 50;
+    trace.Step(step, begin_ms, begin_ms + 50);
+    for (int i = 0; i < 15; ++i) {
+      const std::string name = std::to_string(i);
+      trace.Event("operator" + name, begin_ms + i, begin_ms + i + 0.9);
+      trace.Kernel("kernel" + name, begin_ms + i, begin_ms + i + 0.5);
+      trace.AllReduce(step, begin_ms + 30 + i, begin_ms + 30.5 + i, name);
+    }
+    for (int i = 0; i < 23; ++i) trace.Counter("counter" + std::to_string(i), begin_ms, i);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok());
+  const std::string text = ReportText(Reduce(*digests));
+  for (const char* left_out :
+       {"... and 5 more kernels: --json", "... and 5 more collectives: --json",
+        "... and 7 more scopes and operators: --json", "... and 3 more counters: --json"}) {
+    EXPECT_THAT(text, HasSubstr(left_out));
+  }
+}
+
+TEST_F(ReportTextTest, FindingsThatAreLeftOutAreCounted) {
+  for (int worker = 0; worker < 16; ++worker) {
+    TraceFile trace;
+    const double step_ms = worker < 7 ? 20 : 10;
+    for (int step = 0; step < 40; ++step) {
+      trace.Step(step, step * step_ms, step * step_ms + step_ms);
+      trace.Input(step * step_ms, step * step_ms + step_ms - 5);
+    }
+    AddWorker(worker, "node0", trace);
+  }
+  WriteManifest();
+  const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok());
+  const std::string text = ReportText(Reduce(*digests));
+  EXPECT_THAT(text, HasSubstr("and 2 more findings: --json"));
+  EXPECT_THAT(text, HasSubstr("... and 6 more workers with input: --json"));
+}
+
 }  // namespace
 }  // namespace jobscope::analysis
