@@ -15,6 +15,9 @@ constexpr absl::Duration kQuietPause = absl::Milliseconds(100);
 // How long a thread is expected to record as fast as before: training steps alternate between
 // bursts of scopes and waiting for a device.
 constexpr absl::Duration kRateMemory = absl::Seconds(2);
+// The same for a rate that fills a ring within the quiet pause: forgetting it would lose the start
+// of every burst of a program whose steps wait longer than kRateMemory for the device.
+constexpr absl::Duration kFastRateMemory = absl::Seconds(30);
 // Rings, of the 64 of the default cap, that may belong to threads that ended since the last drain.
 constexpr double kHeldRings = 16;
 
@@ -36,16 +39,22 @@ absl::Duration DrainPace::Next(uint64_t entry_ticks, const DrainFindings& found)
     return pause_;
   }
   if (found.out_of_time) return pause_;  // continue at once
-  const auto memory_ticks =
-      static_cast<uint64_t>(absl::ToDoubleSeconds(kRateMemory) * ticks_per_second_);
+  const auto ticks = [this](absl::Duration duration) {
+    return static_cast<uint64_t>(absl::ToDoubleSeconds(duration) * ticks_per_second_);
+  };
+  const double fast_rate =
+      static_cast<double>(ring_records_) / static_cast<double>(ticks(kQuietPause));
+  const uint64_t memory_ticks = ticks(peak_rate_ > fast_rate ? kFastRateMemory : kRateMemory);
   const double rate = static_cast<double>(found.busiest_records) / static_cast<double>(elapsed);
   if (found.busiest_records > 0) last_record_ticks_ = entry_ticks;
   if (rate >= peak_rate_ || entry_ticks - peak_ticks_ > memory_ticks) {
     peak_rate_ = rate;
     peak_ticks_ = entry_ticks;
+  } else if (rate > fast_rate) {
+    peak_ticks_ = entry_ticks;  // slower bursts also prolong the memory of the fastest one
   }
   // Grows slowly, so that one quiet interval does not delay a burst; shrinks at once.
-  const bool quiet = entry_ticks - last_record_ticks_ > memory_ticks;
+  const bool quiet = entry_ticks - last_record_ticks_ > ticks(kRateMemory);
   absl::Duration next = std::min(2 * pause_, quiet ? kQuietPause : kLongestPause);
   if (peak_rate_ > 0) {
     const double share = static_cast<double>(ring_records_) / static_cast<double>(kRingShare);

@@ -19,7 +19,8 @@ struct DrainFindings {
 };
 
 // Decides how often to read the rings: often enough that no ring is more than a quarter full, at
-// the highest rate of the last two seconds, and rarely if nothing is recorded. Not thread-safe.
+// the highest rate of the last two seconds (of the last 30 s, for rates that fill a ring within the
+// longest pause), and rarely if nothing is recorded. Not thread-safe.
 class DrainPace {
  public:
   // Inverse of the fill level at which a ring should be read.
@@ -36,7 +37,7 @@ class DrainPace {
   uint64_t last_drain_ticks_ = 0;
   uint64_t last_record_ticks_ = 0;
   double peak_rate_ = 0;     // records per tick of the busiest thread: recent maximum
-  uint64_t peak_ticks_ = 0;  // when it was reached
+  uint64_t peak_ticks_ = 0;  // when it, or another fast rate, was last reached
   absl::Duration pause_;
 };
 

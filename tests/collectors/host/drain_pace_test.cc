@@ -50,7 +50,23 @@ TEST_F(DrainPaceTest, NoRingIsMoreThanAQuarterFullByTheFastestRateOfLate) {
   EXPECT_EQ(Next(Records(10'000), 10), absl::Milliseconds(2));
   EXPECT_EQ(Pass(100, {}), quarter);
   EXPECT_EQ(Pass(1000, {}), quarter);
-  EXPECT_GT(Pass(2000, {}), quarter);  // two seconds later it is forgotten
+}
+
+// A step may wait for its device longer than any burst takes.
+TEST_F(DrainPaceTest, AFastRateIsRememberedThroughTheSilenceOfAStep) {
+  (void)Pass(5000, {});
+  for (int step = 0; step < 10; ++step) {
+    const uint64_t until = now_ + 50 * kMs;
+    while (now_ < until) (void)Next(Records(static_cast<uint64_t>(pause_ / absl::Microseconds(1))));
+    EXPECT_EQ(Pass(5000, {}), absl::Nanoseconds(8'192'000)) << step;
+  }
+  EXPECT_EQ(Pass(31'000, {}), absl::Milliseconds(100)) << "and forgotten after a while";
+}
+
+// One that does not is no danger: a quiet worker is woken rarely.
+TEST_F(DrainPaceTest, ASlowerRateIsForgottenSoon) {
+  EXPECT_EQ(Next(Records(3'000), 10), absl::Milliseconds(2));
+  EXPECT_EQ(Pass(3000, {}), absl::Milliseconds(100));
 }
 
 TEST_F(DrainPaceTest, RingsOfEndedThreadsComeBackInTime) {
