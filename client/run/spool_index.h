@@ -16,7 +16,7 @@ namespace jobscope {
 // Checks and indexes spooled data, which takes about a second per GB: during the recording as long
 // as memory is available, so that the end is not delayed. Not thread-safe.
 //
-// Memory: at most ReceivedItems.index_bytes. All indexes built during recordings take 256 MiB
+// Memory: at most ReceivedItems.index_bytes. All indexes built during recordings take 64 MiB
 // together; those built at the end, 1 GiB.
 class SpoolIndex {
  public:
