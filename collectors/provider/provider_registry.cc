@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/process/fork_pause.h"
 
 namespace jobscope {
 namespace {
@@ -41,12 +42,20 @@ ProviderRegistry& ProviderRegistry::Get() {
   return *registry;
 }
 
+ProviderRegistry::ProviderRegistry() { InstallForkPause(); }
+
 absl::Status ProviderRegistry::Register(std::string_view name, const ProviderCallbacks& callbacks) {
   if (absl::Status status = CheckName(name); !status.ok()) return status;
   if (callbacks.arm == nullptr && callbacks.start == nullptr && callbacks.stop == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("the provider \"", std::string(name), "\" has no callback at all"));
   }
+  absl::Status status;
+  WhileNobodyForks([&] { status = Add(name, callbacks); });
+  return status;
+}
+
+absl::Status ProviderRegistry::Add(std::string_view name, const ProviderCallbacks& callbacks) {
   const MutexLock lock(&mutex_);
   auto found = collectors_.find(name);
   const bool made = found == collectors_.end();
@@ -67,17 +76,21 @@ absl::Status ProviderRegistry::Register(std::string_view name, const ProviderCal
 
 absl::Status ProviderRegistry::Unregister(std::string_view name) {
   ProviderCollector* collector = nullptr;
-  {
+  absl::Status status;
+  WhileNobodyForks([&] {
     const MutexLock lock(&mutex_);
-    if (const auto found = collectors_.find(name); found != collectors_.end()) {
+    const auto found = collectors_.find(name);
+    if (found == collectors_.end()) {
+      status = absl::NotFoundError(
+          absl::StrCat("no provider \"", std::string(name), "\" is registered"));
+    } else if (add_) {
       collector = found->second;
+    } else {
+      status = found->second->Unregister();  // without sessions no callback runs: it does not wait
     }
-  }
-  if (collector == nullptr) {
-    return absl::NotFoundError(
-        absl::StrCat("no provider \"", std::string(name), "\" is registered"));
-  }
-  return collector->Unregister();
+  });
+  // May call and wait for callbacks, which may fork.
+  return collector != nullptr ? collector->Unregister() : status;
 }
 
 void ProviderRegistry::SetListener(std::function<void(ProviderCollector*)> add) {

@@ -27,6 +27,9 @@ class ProviderRegistry {
   // forked children of a process that has registered providers can use it, too.
   static ProviderRegistry& Get();
 
+  // Installs the fork pause: no child is forked while another thread holds the locks.
+  ProviderRegistry();
+
   // Registers a provider. INVALID_ARGUMENT: bad name, or no callback at all; ALREADY_EXISTS;
   // RESOURCE_EXHAUSTED: too many names.
   absl::Status Register(std::string_view name, const ProviderCallbacks& callbacks);
@@ -38,6 +41,8 @@ class ProviderRegistry {
   void SetListener(std::function<void(ProviderCollector*)> add);
 
  private:
+  absl::Status Add(std::string_view name, const ProviderCallbacks& callbacks);
+
   Mutex mutex_;
   std::map<std::string, ProviderCollector*, std::less<>> collectors_ ABSL_GUARDED_BY(mutex_);
   std::function<void(ProviderCollector*)> add_ ABSL_GUARDED_BY(mutex_);

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 
 #include "jobscope/detail/ticks.h"
@@ -22,8 +24,9 @@ constexpr milliseconds kMaxWaitForForks(100);
 constexpr int kMaxWaits = 10;
 
 // Forks hold it shared, a ForkPause exclusively. The pause has priority over later forks: threads
-// that fork all the time would starve it. A child never takes the lock again.
-pthread_rwlock_t pause_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+// that fork all the time would starve it. A child begins with a new one.
+constexpr pthread_rwlock_t kNewLock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+pthread_rwlock_t pause_lock = kNewLock;
 // Forks of this thread in progress; only the outermost takes the lock.
 thread_local int t_forks = 0;
 
@@ -45,7 +48,24 @@ bool JoinForks() {
   return pthread_rwlock_clockrdlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0;
 }
 
+void BeforeFork() {
+  const int saved_errno = errno;
+  (void)BeginFork();
+  errno = saved_errno;
+}
+
+void OnForkInChild() {
+  pause_lock = kNewLock;
+  t_forks = 0;
+}
+
 }  // namespace
+
+void InstallForkPause() {
+  static std::atomic<bool> installed{false};
+  // Fails only if memory runs out; forks then do not wait.
+  if (!installed.exchange(true)) pthread_atfork(&BeforeFork, &EndFork, &OnForkInChild);
+}
 
 ForkPause::ForkPause() : held_(PauseForks()) {}
 

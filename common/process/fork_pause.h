@@ -14,7 +14,7 @@ namespace jobscope {
 
 // Makes forks of other threads wait while it lives, but for at most 2 s: a forking thread may hold
 // a lock that this one waits for. Blocks for at most 100 ms for forks in progress. Its thread must
-// not fork. Works once fork handlers call BeginFork and EndFork (the server's InstallForkGuard).
+// not fork. Works after InstallForkPause.
 class ForkPause {
  public:
   ForkPause();
@@ -35,8 +35,12 @@ class ForkPause {
 // that long in processes of hundreds of GB; runs `body` even if they have not ended.
 void WhileNobodyForks(const std::function<void()>& body);
 
-// Called by the process's fork handlers on the forking thread, before the fork and after it in the
-// parent. BeginFork waits for a pause to end, for at most 2 s; false: it did not end.
+// Registers the fork handlers that wait for a pause, once per process; further calls do nothing. A
+// child begins without a pause. The code that contains it must stay loaded (`-z nodelete`).
+void InstallForkPause();
+
+// Called by those handlers on the forking thread, before the fork and after it in the parent.
+// BeginFork waits for a pause to end, for at most 2 s; false: it did not end.
 // The calls nest: a signal handler may fork in the middle of a fork.
 bool BeginFork();
 void EndFork();

@@ -164,17 +164,6 @@ void CloseByProbing() {
   for (uint64_t fd = 0; fd < end; ++fd) CloseIfGuarded(static_cast<int>(fd));
 }
 
-void BeforeFork() {
-  if (forked.load(std::memory_order_relaxed)) return;  // nothing of ours listens there
-  const int saved_errno = errno;
-  (void)BeginFork();
-  errno = saved_errno;
-}
-
-void AfterForkInParent() {
-  if (!forked.load(std::memory_order_relaxed)) EndFork();
-}
-
 // Runs in the child before fork() returns there. Another thread of the parent may have held any
 // lock at that instant, so: system calls only, made directly (close() and others may be
 // interposed), no allocation, no stdio.
@@ -233,7 +222,8 @@ void InstallForkGuard() {
   if (!guarded_pid.compare_exchange_strong(not_installed, RawGetpid())) return;
   // Fails only if memory runs out; fork() then leaves the sockets open in children, but
   // InForkedChild() still works.
-  pthread_atfork(&BeforeFork, &AfterForkInParent, &OnForkInChild);
+  InstallForkPause();
+  pthread_atfork(nullptr, nullptr, &OnForkInChild);
 }
 
 ListenerGuard::ListenerGuard(std::string_view bound_address) {

@@ -3,9 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/collectors/provider/fake_provider.h"
@@ -59,6 +64,33 @@ TEST(ProviderRegistryTest, NamesAreBounded) {
   EXPECT_EQ(registry.Register("one_more", provider.callbacks()).code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(registry.Register("p0", provider.callbacks()).ok());
+}
+
+// A child that is forked while another thread registers may register, too.
+TEST(ProviderRegistryTest, AChildOfThatMomentRegisters) {
+  constexpr unsigned kChildLimitS = 10;
+  static auto& registry = *new ProviderRegistry;  // its collectors live as long as the process
+  FakeProvider provider;
+  std::atomic<bool> inside{false};
+  registry.SetListener([&inside](ProviderCollector*) {
+    inside = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  });
+  std::thread other(
+      [&provider] { EXPECT_TRUE(registry.Register("first", provider.callbacks()).ok()); });
+  while (!inside) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kChildLimitS);
+    const bool again =
+        registry.Register("first", provider.callbacks()).code() == absl::StatusCode::kAlreadyExists;
+    const bool first = registry.Register("second", provider.callbacks()).ok();
+    _exit(again && first && registry.Unregister("first").ok() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "it hung in a lock that nobody can release";
+  other.join();
 }
 
 // With the session's own deadlines.
