@@ -34,8 +34,9 @@ double AsDouble(Number number) {
 }  // namespace
 
 struct NvmlCollector::Counters {
-  xspace::PlaneKey plane = 0;
-  std::string prefix;  // "GPU 0 "
+  std::string plane_name;
+  xspace::PlaneKey plane = 0;  // 0: the store has had no space to declare it
+  std::string prefix;          // "GPU 0 "
   std::unique_ptr<xspace::SegmentBuilder> builder;
   struct Ids {
     uint64_t event = 0, stat = 0;
@@ -123,10 +124,12 @@ absl::Duration NvmlCollector::Drain() {
 }
 
 NvmlCollector::Counters& NvmlCollector::CountersOf(const nvml::Gpu& gpu) {
-  std::unique_ptr<Counters>& counters = gpus_[{gpu.uuid, gpu.number()}];
-  if (counters != nullptr) return *counters;
-  counters = std::make_unique<Counters>();
-  xspace::Names* const names = request_.names;
+  std::unique_ptr<Counters>& known = gpus_[{gpu.uuid, gpu.number()}];
+  if (known != nullptr) {
+    DeclarePlane(known.get(), gpu);
+    return *known;
+  }
+  auto counters = std::make_unique<Counters>();
   std::string plane = absl::StrCat("/device:CUSTOM:NVML:", gpu.number());
   // Two instances of one GPU whose order CUDA does not report.
   for (const auto& [key, other] : gpus_) {
@@ -135,7 +138,22 @@ NvmlCollector::Counters& NvmlCollector::CountersOf(const nvml::Gpu& gpu) {
     }
   }
   counters->prefix = absl::StrCat("GPU ", gpu.number(), " ");
-  counters->plane = names->Plane(plane, kPlaneId + gpu.number());
+  counters->plane_name = std::move(plane);
+  const auto declare = [names = request_.names, counters = counters.get()] {
+    return xspace::LineKey{counters->plane,
+                           names->Line(counters->plane, kCountersLine, kCountersLineName)};
+  };
+  counters->builder = std::make_unique<xspace::SegmentBuilder>(request_.sink, kSourceNvml, declare);
+  DeclarePlane(counters.get(), gpu);
+  known = std::move(counters);
+  return *known;
+}
+
+void NvmlCollector::DeclarePlane(Counters* counters, const nvml::Gpu& gpu) {
+  if (counters->plane != 0) return;
+  xspace::Names* const names = request_.names;
+  counters->plane = names->Plane(counters->plane_name, kPlaneId + gpu.number());
+  if (counters->plane == 0) return;
   xspace::StatsEncoder stats(xspace::StatsOf::kPlane);
   const auto text = [&](std::string_view name, const std::string& value) {
     if (!value.empty()) stats.String(names->Stat(counters->plane, name), value);
@@ -144,16 +162,12 @@ NvmlCollector::Counters& NvmlCollector::CountersOf(const nvml::Gpu& gpu) {
   text("uuid", gpu.uuid);
   text("pci_bus_id", gpu.pci_bus_id);
   (void)names->AddPlaneStats(counters->plane, stats.bytes());
-  const int64_t line = names->Line(counters->plane, kCountersLine, kCountersLineName);
-  counters->builder =
-      std::make_unique<xspace::SegmentBuilder>(request_.sink, counters->plane, line, kSourceNvml);
-  return *counters;
 }
 
 void NvmlCollector::AddCounter(Counters* counters, const char* what, uint64_t ticks, double value) {
   ++report_.attempted;
   Counters::Ids& ids = counters->ids[what];
-  if (ids.event == 0) {
+  if (ids.event == 0 || ids.stat == 0) {
     const std::string name = counters->prefix + what;
     ids.event = request_.names->Event(counters->plane, name);
     ids.stat = request_.names->Stat(counters->plane, name);

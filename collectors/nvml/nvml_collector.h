@@ -54,6 +54,8 @@ class NvmlCollector : public Collector {
   void Add(const nvml::Sample& sample);
   void AddCounter(Counters* counters, const char* what, uint64_t ticks, double value);
   Counters& CountersOf(const nvml::Gpu& gpu);
+  // Declares the plane, unless it is declared.
+  void DeclarePlane(Counters* counters, const nvml::Gpu& gpu);
   // Returns state and reason, as far as the monitor knows them.
   CollectorReport Judge() const;
 

@@ -2,6 +2,7 @@
 #include "collectors/provider/trace_writer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/threads/thread_name.h"
@@ -61,9 +62,9 @@ uint64_t TraceWriter::StatId(Ids* ids, std::string_view name) {
   return id;
 }
 
-std::unique_ptr<xspace::SegmentBuilder> TraceWriter::Open(const Ids& ids, int64_t line) const {
-  return std::make_unique<xspace::SegmentBuilder>(sink_, ids.plane, line,
-                                                  kSourceProvider + static_cast<uint32_t>(index_));
+std::unique_ptr<xspace::SegmentBuilder> TraceWriter::Open(xspace::LineDeclaration declare) const {
+  return std::make_unique<xspace::SegmentBuilder>(
+      sink_, kSourceProvider + static_cast<uint32_t>(index_), std::move(declare));
 }
 
 xspace::SegmentBuilder* TraceWriter::LineOf(const EventBatch& batch, const EventBatch::Event& event,
@@ -71,7 +72,10 @@ xspace::SegmentBuilder* TraceWriter::LineOf(const EventBatch& batch, const Event
   if (event.is_counter) {
     *ids = Host();
     if (counters_ == nullptr) {
-      counters_ = Open(host_, names_->EnsureLine(host_.plane, kCountersLine, kCountersLineName));
+      counters_ = Open([this] {
+        return xspace::LineKey{host_.plane,
+                               names_->EnsureLine(host_.plane, kCountersLine, kCountersLineName)};
+      });
     }
     return counters_.get();
   }
@@ -81,17 +85,21 @@ xspace::SegmentBuilder* TraceWriter::LineOf(const EventBatch& batch, const Event
     const auto found = threads_.find(event.thread_id);
     if (found != threads_.end()) return found->second.get();
     if (full) return nullptr;
-    const int64_t line =
-        names_->EnsureLine(host_.plane, event.thread_id, ThreadLineName(event.thread_id));
-    return threads_.emplace(event.thread_id, Open(host_, line)).first->second.get();
+    auto declare = [this, id = event.thread_id, line = ThreadLineName(event.thread_id)] {
+      return xspace::LineKey{host_.plane, names_->EnsureLine(host_.plane, id, line)};
+    };
+    return threads_.emplace(event.thread_id, Open(std::move(declare))).first->second.get();
   }
   *ids = Own();
   const std::string_view name = event.has_line ? batch.text(event.line) : provider_;
   const auto found = lines_.find(xspace::AbslView(name));
   if (found != lines_.end()) return found->second.get();
   if (full) return nullptr;
-  const int64_t line = names_->Line(own_.plane, static_cast<int64_t>(lines_.size()) + 1, name);
-  return lines_.emplace(std::string(name), Open(own_, line)).first->second.get();
+  const auto id = static_cast<int64_t>(lines_.size()) + 1;
+  auto declare = [this, id, line = std::string(name)] {
+    return xspace::LineKey{own_.plane, names_->Line(own_.plane, id, line)};
+  };
+  return lines_.emplace(std::string(name), Open(std::move(declare))).first->second.get();
 }
 
 void TraceWriter::Write(const EventBatch& batch, int64_t end_ns) {

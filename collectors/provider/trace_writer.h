@@ -37,6 +37,8 @@ class TraceWriter {
   // `index` is unique among providers. `sink` and `names` must outlive the writer.
   TraceWriter(std::string_view provider, int index, xspace::ItemSink* sink, xspace::Names* names,
               const Window& window);
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
 
   // Encodes a batch. Events that begin after `end_ns` (on the provider's clock) count as outside;
   // those that end later are clipped.
@@ -67,7 +69,7 @@ class TraceWriter {
   // Returns null if there are too many lines.
   xspace::SegmentBuilder* LineOf(const EventBatch& batch, const EventBatch::Event& event,
                                  Ids** ids);
-  std::unique_ptr<xspace::SegmentBuilder> Open(const Ids& ids, int64_t line) const;
+  std::unique_ptr<xspace::SegmentBuilder> Open(xspace::LineDeclaration declare) const;
   void WriteOne(const EventBatch& batch, const EventBatch::Event& event, int64_t end_ps);
 
   const std::string provider_;

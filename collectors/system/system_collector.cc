@@ -51,17 +51,12 @@ absl::Status SystemCollector::Start(const StartRequest& request) {
   started_ = true;
   map_ = request.map;
   start_ticks_ = request.start_ticks;
-  xspace::Names* const names = request_.names;
-  const xspace::PlaneKey plane = names->Plane(kHostPlaneName, kHostPlaneId);
-  const int64_t line = names->Line(plane, kCountersLine, kCountersLineName);
-  static_assert(kCounterNames.size() == kKinds);
-  for (size_t kind = 0; kind < kKinds; ++kind) {
-    const bool is_throttling = kind == kThrottled || kind == kThrottledMs;
-    if (is_throttling && cgroups_->files().empty()) continue;
-    counters_[kind] = {names->Event(plane, kCounterNames[kind]),
-                       names->Stat(plane, kCounterNames[kind])};
-  }
-  builder_ = std::make_unique<xspace::SegmentBuilder>(request_.sink, plane, line, kSourceSystem);
+  counters_ = {};
+  builder_ = std::make_unique<xspace::SegmentBuilder>(
+      request_.sink, kSourceSystem, [names = request_.names] {
+        const xspace::PlaneKey plane = names->Plane(kHostPlaneName, kHostPlaneId);
+        return xspace::LineKey{plane, names->Line(plane, kCountersLine, kCountersLineName)};
+      });
   before_ = Take();
   return absl::OkStatus();
 }
@@ -122,7 +117,13 @@ void SystemCollector::AddRates(const Sample& sample, double seconds, uint64_t at
 
 void SystemCollector::AddCounter(Kind kind, uint64_t ticks, double value) {
   ++report_.attempted;
-  const Counter& counter = counters_[kind];
+  Counter& counter = counters_[kind];
+  if (counter.event == 0 || counter.stat == 0) {
+    static_assert(kCounterNames.size() == kKinds);
+    xspace::Names* const names = request_.names;
+    const xspace::PlaneKey plane = names->Plane(kHostPlaneName, kHostPlaneId);
+    counter = {names->Event(plane, kCounterNames[kind]), names->Stat(plane, kCounterNames[kind])};
+  }
   if (counter.event == 0 || counter.stat == 0) {
     ++unnamed_;
     return;

@@ -131,19 +131,21 @@ const DeviceInfo& EventWriter::InfoOf(uint32_t device) {
 }
 
 EventWriter::DevicePlane& EventWriter::PlaneOf(uint32_t device) {
-  const auto [at, added] = devices_.try_emplace(device);
-  DevicePlane& plane = at->second;
-  if (!added) return plane;
-  if (custom_planes_) {
-    plane.index = -1;
-    plane.plane = names_->Plane(absl::StrCat("/device:CUSTOM:GPU:", device),
-                                kCustomDevicePlaneId + static_cast<int64_t>(device));
-  } else {
-    plane.index = next_index_++;
-    plane.plane = names_->Plane(absl::StrCat("/device:GPU:", device), static_cast<int64_t>(device));
-  }
+  DevicePlane& plane = devices_[device];
+  if (plane.plane != 0) return plane;
+  plane.plane = custom_planes_ ? names_->Plane(absl::StrCat("/device:CUSTOM:GPU:", device),
+                                               kCustomDevicePlaneId + static_cast<int64_t>(device))
+                               : names_->Plane(absl::StrCat("/device:GPU:", device),
+                                               static_cast<int64_t>(device));
+  if (plane.plane == 0) return plane;  // the store has no space; the next event retries
+  if (!custom_planes_) plane.index = next_index_++;
   WriteCapabilities(plane.plane, InfoOf(device));
   return plane;
+}
+
+bool EventWriter::has_device_planes() const {
+  return std::any_of(devices_.begin(), devices_.end(),
+                     [](const auto& device) { return device.second.plane != 0; });
 }
 
 void EventWriter::WriteCapabilities(xspace::PlaneKey plane, const DeviceInfo& info) {
@@ -191,11 +193,16 @@ EventWriter::Line& EventWriter::LineOf(DevicePlane* plane, const TimedActivity& 
   line.end_ticks = std::max(line.end_ticks, timed.end_ticks);
   if (line.builder != nullptr && (line.contents & contents) == contents) return line;
   line.contents |= contents;
-  const int64_t key = names_->Line(plane->plane, int64_t{stream} + (int64_t{lane} << kLaneShift),
-                                   StreamName(stream, lane, line.contents));
-  if (line.builder == nullptr) {
-    line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, plane->plane, key, kSourceCuda);
+  if (line.builder != nullptr) {
+    line.builder->Declare();  // under its new name
+    return line;
   }
+  const auto declare = [this, plane, &line, stream, lane] {
+    const int64_t id = int64_t{stream} + (int64_t{lane} << kLaneShift);
+    const std::string name = StreamName(stream, lane, line.contents);
+    return xspace::LineKey{plane->plane, names_->Line(plane->plane, id, name)};
+  };
+  line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, declare);
   return line;
 }
 
@@ -246,8 +253,9 @@ void EventWriter::KernelStats(DevicePlane* plane, const Activity& kernel) {
   const auto known = plane->details.find(details);
   if (known != plane->details.end()) {
     stats_.Ref(id, known->second);
-  } else if (plane->details.size() < kMaxDetails) {
-    const uint64_t text = names_->Stat(plane->plane, details);
+  } else if (const uint64_t text =
+                 plane->details.size() < kMaxDetails ? names_->Stat(plane->plane, details) : 0;
+             text != 0) {
     stats_.Ref(id, text);
     plane->details.emplace(std::move(details), text);
   } else {
@@ -303,10 +311,11 @@ void EventWriter::Api(const TimedActivity& timed, const Launched* launched, cons
   const Call& call = CallOf(activity.is_driver, activity.call);
   Line& line = threads_[activity.thread];
   if (line.builder == nullptr) {
-    const int64_t key =
-        names_->EnsureLine(Host(), activity.thread,
-                           absl::StrCat(thread_names_->Of(activity.thread), "/", activity.thread));
-    line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, Host(), key, kSourceCuda);
+    const auto declare = [this, thread = activity.thread] {
+      const std::string name = absl::StrCat(thread_names_->Of(thread), "/", thread);
+      return xspace::LineKey{Host(), names_->EnsureLine(Host(), thread, name)};
+    };
+    line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, declare);
   }
   stats_.Clear();
   uint64_t event_id = 0;
@@ -359,8 +368,9 @@ void EventWriter::Memory(const TimedActivity& timed) {
   if (!window_->Intersects(timed.start_ticks, timed.end_ticks)) return;
   Line& line = others_["memory"];
   if (line.builder == nullptr) {
-    const int64_t key = names_->EnsureLine(Host(), kMemoryLine, "GPU memory");
-    line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, Host(), key, kSourceCuda);
+    line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, [this] {
+      return xspace::LineKey{Host(), names_->EnsureLine(Host(), kMemoryLine, "GPU memory")};
+    });
   }
   const int64_t total =
       IsMemoryOfTheGpu(block.kind) ? static_cast<int64_t>(InfoOf(activity.device).memory_bytes) : 0;
@@ -398,8 +408,10 @@ void EventWriter::Other(const TimedActivity& timed) {
   }
   Line& line = others_[line_name];
   if (line.builder == nullptr) {
-    const int64_t key = names_->Line(Custom(), static_cast<int64_t>(others_.size()), line_name);
-    line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, Custom(), key, kSourceCuda);
+    const auto declare = [this, id = static_cast<int64_t>(others_.size()), line_name] {
+      return xspace::LineKey{Custom(), names_->Line(Custom(), id, line_name)};
+    };
+    line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, declare);
   }
   stats_.Clear();
   const auto stat = [&](std::string_view name) { return Stat(&custom_stats_, Custom(), name); };

@@ -69,10 +69,12 @@ class EventWriter {
   // the first.
   EventWriter(xspace::ItemSink* sink, xspace::Names* names, const CuptiApi* api,
               const KernelNames* kernels, ThreadNames* threads, const Window* window);
+  EventWriter(const EventWriter&) = delete;
+  EventWriter& operator=(const EventWriter&) = delete;
 
   // Makes GPUs whose first event follows use a custom plane, which XProf does not analyse.
   void UseCustomPlanes() { custom_planes_ = true; }
-  bool has_device_planes() const { return !devices_.empty(); }
+  bool has_device_planes() const;
 
   // Writes GPU work. `step`: the training step to link to; null: none.
   void Device(const TimedActivity& timed, const StepSpan* step);
@@ -114,7 +116,7 @@ class EventWriter {
   };
   struct DevicePlane {
     xspace::PlaneKey plane = 0;
-    int64_t index = 0;                                    // among the GPU planes
+    int64_t index = -1;                                   // among the GPU planes; -1: none of them
     std::map<std::string_view, uint64_t> stats;           // keyed by literals
     std::vector<uint64_t> kernel_events;                  // by kernel name
     std::map<std::pair<uint32_t, uint32_t>, Line> lines;  // by stream and lane

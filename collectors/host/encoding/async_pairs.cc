@@ -12,8 +12,8 @@ namespace jobscope::host {
 // Writes one XLine. Its segments hold events of several threads, so it remembers their owners until
 // the store has accepted or refused them.
 struct AsyncPairs::Lane {
-  Lane(xspace::ItemSink* sink, xspace::PlaneKey plane, int64_t key)
-      : builder(sink, plane, key, kSourceAsync) {}
+  Lane(xspace::ItemSink* sink, xspace::LineDeclaration declare)
+      : builder(sink, kSourceAsync, std::move(declare)) {}
 
   void Add(const xspace::SegmentEvent& event, ThreadLine* line) {
     if (event.metadata_id == 0) {
@@ -180,10 +180,6 @@ void AsyncPairs::Place(const Done& done) {
   stats.append(begin.stats);
   event.stats = stats;
   Lane* const lane = LaneFor(table, begin.site, event.start_ps);
-  if (lane == nullptr) {
-    account.Lose(LossCause::kStoreFull);
-    return;
-  }
   lane->end_ps = std::max(lane->end_ps, event.start_ps + event.duration_ps);
   lane->Add(event, begin.line);
 }
@@ -223,10 +219,12 @@ AsyncPairs::Lane* AsyncPairs::LaneFor(SiteTable* table, uint32_t site, int64_t s
   if (lanes.size() >= kMaxLanes) return lanes.back().get();
   std::string name = table->Find(site)->name;
   if (!lanes.empty()) absl::StrAppend(&name, " (", lanes.size() + 1, ")");
-  const int64_t key = names_->Line(table->plane(), lane_count_ + 1, name);
-  if (key == 0) return nullptr;
+  auto declare = [names = names_, id = lane_count_ + 1, name = std::move(name)] {
+    const xspace::PlaneKey plane = names->Plane(kAsyncPlaneName, kAsyncPlaneId);
+    return xspace::LineKey{plane, names->Line(plane, id, name)};
+  };
+  lanes.push_back(std::make_unique<Lane>(sink_, std::move(declare)));
   ++lane_count_;
-  lanes.push_back(std::make_unique<Lane>(sink_, table->plane(), key));
   return lanes.back().get();
 }
 

@@ -89,7 +89,7 @@ class AsyncPairs {
   void Complete(uint64_t id, AsyncHalf begin, uint64_t end_ticks, bool ended);
   void Place(const Done& done);
   void PlaceEnd(uint64_t id, const AsyncHalf& end);
-  // Returns null if the store has no space to declare another line.
+  // Returns a lane of the site that is free at that time, or the last of too many.
   Lane* LaneFor(SiteTable* table, uint32_t site, int64_t start_ps);
   void DropOldestEnd();
   // Returns whether that end is still unmatched.

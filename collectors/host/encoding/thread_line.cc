@@ -27,9 +27,9 @@ ThreadLine::ThreadLine(xspace::ItemSink* sink, xspace::Names* names, xspace::Pla
   (void)Declare();
 }
 
-bool ThreadLine::Declare() {
-  key_ = names_->Line(plane_, tid_ == 0 ? kOtherThreadsLine : tid_, LineName(name_, tid_));
-  return key_ != 0;
+xspace::LineKey ThreadLine::Declare() {
+  return {plane_,
+          names_->Line(plane_, tid_ == 0 ? kOtherThreadsLine : tid_, LineName(name_, tid_))};
 }
 
 void ThreadLine::Rename(std::string_view name) {
@@ -39,16 +39,15 @@ void ThreadLine::Rename(std::string_view name) {
   (void)Declare();
 }
 
-bool ThreadLine::Open() {
-  if (key_ == 0 && !Declare()) return false;
-  events_ = std::make_unique<xspace::SegmentBuilder>(sink_, plane_, key_, kSourceScopes);
+void ThreadLine::CreateBuilder() {
+  events_ =
+      std::make_unique<xspace::SegmentBuilder>(sink_, kSourceScopes, [this] { return Declare(); });
   settled_appended_ = settled_refused_ = 0;
   seen_appended_ = seen_refused_ = added_ = 0;
-  return true;
 }
 
 void ThreadLine::AddStep(const xspace::SegmentEvent& event) {
-  if (events_ == nullptr && !Open()) {
+  if (!Open()) {
     account.Lose(LossCause::kStoreFull);
     return;
   }
@@ -63,17 +62,14 @@ void ThreadLine::AddStep(const xspace::SegmentEvent& event) {
 }
 
 void ThreadLine::AddCounter(const xspace::SegmentEvent& event) {
-  if (event.metadata_id == 0 || (events_ == nullptr && !Open())) {
+  if (!Open() || event.metadata_id == 0) {
     account.Lose(LossCause::kStoreFull);
     return;
   }
   if (counters_ == nullptr) {
-    const int64_t key = names_->Line(plane_, kCountersLine, kCountersLineName);
-    if (key == 0) {  // the store has no space; the next sample retries
-      account.Lose(LossCause::kStoreFull);
-      return;
-    }
-    counters_ = std::make_unique<xspace::SegmentBuilder>(sink_, plane_, key, kSourceCounters);
+    counters_ = std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCounters, [this] {
+      return xspace::LineKey{plane_, names_->Line(plane_, kCountersLine, kCountersLineName)};
+    });
   }
   dirty_ = true;
   counters_->Add(event);

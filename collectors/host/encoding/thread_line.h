@@ -26,6 +26,8 @@ class ThreadLine {
  public:
   ThreadLine(xspace::ItemSink* sink, xspace::Names* names, xspace::PlaneKey plane, int64_t tid,
              std::string_view name);
+  ThreadLine(const ThreadLine&) = delete;
+  ThreadLine& operator=(const ThreadLine&) = delete;
 
   int64_t tid() const { return tid_; }
   const std::string& name() const { return name_; }
@@ -34,7 +36,7 @@ class ThreadLine {
 
   void AddEvent(const xspace::SegmentEvent& event) {
     // The store has no space to declare the line or the event's name.
-    if ((events_ == nullptr && !Open()) || event.metadata_id == 0) {
+    if (!Open() || event.metadata_id == 0) {
       account.Lose(LossCause::kStoreFull);
       return;
     }
@@ -59,10 +61,14 @@ class ThreadLine {
   Account account;
 
  private:
-  // Declares the line under its name. False: the store has no space.
-  bool Declare();
-  // Creates the builder; first declares the line if that was refused before. False: refused again.
-  bool Open();
+  // Declares the line under its name.
+  xspace::LineKey Declare();
+  // Creates the builder of the events, unless it exists. False: the line is not declared.
+  bool Open() {
+    if (events_ == nullptr) CreateBuilder();
+    return events_->IsDeclared();
+  }
+  void CreateBuilder();
   void Settle();
   void ResolveSteps();
 
@@ -70,7 +76,6 @@ class ThreadLine {
   xspace::Names* const names_;
   const xspace::PlaneKey plane_;
   const int64_t tid_;
-  int64_t key_ = 0;  // 0: not declared
   std::string name_;
   int renames_ = 0;
   bool dirty_ = false;

@@ -18,9 +18,15 @@ constexpr int64_t kCallLines = 0x41000000;
 PythonLines::PythonLines(xspace::ItemSink* sink, xspace::Names* names, const CodeTable* codes,
                          Kind kind)
     : sink_(sink), names_(names), codes_(codes), kind_(kind) {
-  plane_ = names_->Plane(kHostPlaneName, kHostPlaneId);
-  samples_stat_ = kind == Kind::kSamples ? names_->Stat(plane_, "samples") : 0;
-  truncated_stat_ = names_->Stat(plane_, "truncated");
+  DeclarePlane();
+}
+
+void PythonLines::DeclarePlane() {
+  if (plane_ == 0) plane_ = names_->Plane(kHostPlaneName, kHostPlaneId);
+  if (samples_stat_ == 0 && kind_ == Kind::kSamples) {
+    samples_stat_ = names_->Stat(plane_, "samples");
+  }
+  if (truncated_stat_ == 0) truncated_stat_ = names_->Stat(plane_, "truncated");
 }
 
 void PythonLines::Add(int64_t tid, std::string_view thread_name, const FunctionSpan& span,
@@ -32,6 +38,7 @@ void PythonLines::Add(int64_t tid, std::string_view thread_name, const FunctionS
   }
   const uint64_t from = std::max(span.begin_ticks, window.start_ticks);
   const uint64_t to = std::min(span.end_ticks, window.end_ticks);
+  DeclarePlane();
   stats_.Clear();
   if (span.samples > 0) stats_.Uint64(samples_stat_, span.samples);
   const bool clipped = from != span.begin_ticks || to != span.end_ticks;
@@ -49,15 +56,19 @@ xspace::SegmentBuilder& PythonLines::BuilderOf(int64_t tid, std::string_view thr
   Line& line = lines_[tid];
   // A thread may get its name late.
   if (line.builder != nullptr && line.name == thread_name) return *line.builder;
-  const int64_t key = (kind_ == Kind::kSamples ? kSampleLines : kCallLines) + tid;
-  const std::string name =
-      absl::StrCat(std::string(thread_name), "/", tid,
-                   kind_ == Kind::kSamples ? " (python samples)" : " (python calls)");
-  const int64_t line_key = names_->Line(plane_, key, name);
-  if (line.builder == nullptr) {
-    line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, plane_, line_key, kSourcePython);
-  }
   line.name = std::string(thread_name);
+  if (line.builder != nullptr) {
+    line.builder->Declare();
+    return *line.builder;
+  }
+  const auto declare = [this, tid] {
+    const bool samples = kind_ == Kind::kSamples;
+    const std::string name =
+        absl::StrCat(lines_[tid].name, "/", tid, samples ? " (python samples)" : " (python calls)");
+    const int64_t id = (samples ? kSampleLines : kCallLines) + tid;
+    return xspace::LineKey{plane_, names_->Line(plane_, id, name)};
+  };
+  line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, kSourcePython, declare);
   return *line.builder;
 }
 

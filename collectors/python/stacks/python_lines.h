@@ -64,6 +64,8 @@ class PythonLines {
     std::string name;
     std::unique_ptr<xspace::SegmentBuilder> builder;
   };
+  // Declares the plane and its stats, as far as the store had no space for them before.
+  void DeclarePlane();
   xspace::SegmentBuilder& BuilderOf(int64_t tid, std::string_view thread_name);
   uint64_t EventId(uint32_t code);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "common/xspace/segment/event_reader.h"
 #include "common/xspace/wire/fields.h"
@@ -57,8 +58,18 @@ char* CopyStats(std::string_view stats, char* out) {
 
 }  // namespace
 
+SegmentBuilder::SegmentBuilder(ItemSink* sink, uint32_t source, LineDeclaration declare)
+    : sink_(sink), source_(source), declare_(std::move(declare)) {}
+
 SegmentBuilder::SegmentBuilder(ItemSink* sink, PlaneKey plane, int64_t line, uint32_t source)
-    : sink_(sink), plane_(plane), line_(line), source_(source) {}
+    : sink_(sink), source_(source), key_{plane, line} {}
+
+void SegmentBuilder::Declare() {
+  if (!declare_) return;
+  const LineKey key = declare_();
+  // A line that has been declared keeps its key.
+  if (key.line != 0) key_ = key;
+}
 
 // Order within a segment: by start, longest first, outermost first; if all are equal, the one that
 // completed last first, because a parent completes after its children.
@@ -70,8 +81,8 @@ inline bool SegmentBuilder::Precedes(const Record& a, const Record& b) {
 }
 
 void SegmentBuilder::Add(const SegmentEvent& event) {
-  if (line_ == 0 || event.metadata_id == 0 || event.metadata_id > UINT32_MAX ||
-      event.stats.size() > kMaxStatsBytes) {
+  if (event.metadata_id == 0 || event.metadata_id > UINT32_MAX ||
+      event.stats.size() > kMaxStatsBytes || !IsDeclared()) {
     ++refused_events_;
     return;
   }
@@ -198,8 +209,8 @@ void SegmentBuilder::Flush() {
   // start known.
   char header[kHeaderRoom + kMaxVarintBytes];
   char* h = header;
-  h = WriteVarintField(h, events_field::kPlane, plane_);
-  h = WriteVarintField(h, events_field::kLine, ZigZag(line_));
+  h = WriteVarintField(h, events_field::kPlane, key_.plane);
+  h = WriteVarintField(h, events_field::kLine, ZigZag(key_.line));
   h = WriteVarintField(h, events_field::kSource, source_);
   h = WriteVarintField(h, events_field::kCount, records_.size());
   h = WriteVarintField(h, events_field::kFirstStart, ZigZag(records_[order_.front()].start_ps));

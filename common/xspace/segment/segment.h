@@ -6,6 +6,7 @@
 #define COMMON_XSPACE_SEGMENT_SEGMENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,15 @@ struct SegmentEvent {
   std::string_view stats;    // encoded XEvent.stats fields (StatsEncoder), copied
 };
 
+// Identifies a line. 0: the store had no space for its declaration.
+struct LineKey {
+  PlaneKey plane = 0;
+  int64_t line = 0;
+};
+
+// Declares a line under its present name, by Names::Line or Names::EnsureLine.
+using LineDeclaration = std::function<LineKey()>;
+
 // Encodes the events of one source and line as segments and appends them to a sink. Not
 // thread-safe: one builder per source. Add allocates nothing once the buffers have grown: to about
 // 350 KiB for a line that fills its segments, none for a line without events.
@@ -35,14 +45,23 @@ class SegmentBuilder {
   static constexpr size_t kMaxBytes = 64 * 1024;
   static constexpr int64_t kMaxSpanPs = 250'000'000'000;
 
-  // `sink` must outlive the builder. `line` comes from Names::Line; 0 (the store had no space for
-  // its declaration) refuses all events, because readers reject a trace with events of an unknown
-  // line.
+  // `sink` must outlive the builder. Add calls `declare` until the store has space for the line:
+  // until then events are refused, because readers reject a trace with events of an unknown line.
+  SegmentBuilder(ItemSink* sink, uint32_t source, LineDeclaration declare);
+  // For a line that is declared already, or never: if `line` is 0, all events are refused.
   SegmentBuilder(ItemSink* sink, PlaneKey plane, int64_t line, uint32_t source);
   SegmentBuilder(SegmentBuilder&&) = default;
 
-  // Adds the event; may close and append a segment. An event without a line or a metadata id counts
-  // as refused: Names found the store full.
+  // Declares the line now: for one that has another name than before.
+  void Declare();
+  // Returns whether the line is declared; tries to declare it otherwise.
+  bool IsDeclared() {
+    if (key_.line == 0) Declare();
+    return key_.line != 0;
+  }
+
+  // Adds the event; may declare the line, and close and append a segment. An event without a line
+  // or a metadata id counts as refused: Names found the store full.
   void Add(const SegmentEvent& event);
   // Closes the open segment unless it is empty.
   void Flush();
@@ -67,9 +86,9 @@ class SegmentBuilder {
   char* SortedEvents();
 
   ItemSink* const sink_;
-  const PlaneKey plane_;
-  const int64_t line_;
   const uint32_t source_;
+  LineDeclaration declare_;  // null: declared by the caller
+  LineKey key_;
   uint64_t appended_events_ = 0;
   uint64_t refused_events_ = 0;
 

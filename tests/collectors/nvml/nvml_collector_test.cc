@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "tests/collectors/gated_sink.h"
 #include "tests/collectors/host/session_driver.h"
 #include "tests/collectors/nvml/fake_driver.h"
 #include "tests/quiet_stopwatch.h"
@@ -290,6 +291,29 @@ TEST_F(NvmlCollectorTest, AFullStoreIsALossLikeOthers) {
   session().Stop();
   session().ExpectIdentity();
   EXPECT_GT(session().report().lost_by_cause.at("store_full"), 0u);
+}
+
+// The store is full while a GPU is first seen, and has room again later.
+TEST_F(NvmlCollectorTest, CountersWithoutRoomAreLostUntilThereIsRoom) {
+  for (const xspace::ItemKind refused : {xspace::ItemKind::kLine, xspace::ItemKind::kPlane}) {
+    driver_ = std::make_unique<SessionDriver>(&collector(), kMonotonic);
+    GatedSink sink(&session().store());
+    xspace::Names names(&sink);
+    session().request().sink = &sink;
+    session().request().names = &names;
+    sink.refused = {refused};
+    Record();
+    (void)session().Drain();  // adds what the first one took
+    sink.refused.clear();
+    const uint64_t before = driver().Calls("nvmlDeviceGetMemoryInfo");
+    ASSERT_TRUE(driver().AwaitCalls("nvmlDeviceGetMemoryInfo", before + 4));
+    session().Stop();
+    session().ExpectIdentity();
+    EXPECT_GT(session().report().lost_by_cause.at("store_full"), 0u) << static_cast<int>(refused);
+    const std::vector<ReadEvent> power = session().Named("GPU 0 power (W)");
+    ASSERT_FALSE(power.empty()) << static_cast<int>(refused);
+    EXPECT_EQ(power[0].plane, "/device:CUSTOM:NVML:0");
+  }
 }
 
 TEST_F(NvmlCollectorTest, WhatDescribeTells) {

@@ -2,6 +2,7 @@
 #include "collectors/provider/session_encoder.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "collectors/provider/intake.h"
 #include "common/xspace/segment/store.h"
+#include "tests/collectors/gated_sink.h"
 #include "tests/collectors/provider/fake_provider.h"
 
 namespace jobscope::provider {
@@ -83,6 +85,39 @@ TEST_F(SessionEncoderTest, TheEarliestEndCounts) {
   encoder_.Finish();
   EXPECT_EQ(Report().events, 0u);
   EXPECT_EQ(Report().outside, 1u);
+}
+
+// The store is full while the first events come, and has room again for the second ones.
+TEST_F(SessionEncoderTest, ALineWithoutRoomLosesItsEventsUntilThereIsRoom) {
+  for (const xspace::ItemKind refused : {xspace::ItemKind::kLine, xspace::ItemKind::kPlane}) {
+    xspace::Store store(4 << 20);
+    GatedSink sink(&store);
+    xspace::Names names(&sink);
+    SessionEncoder encoder("disk", 3, &sink, &names);
+    encoder.Begin(request_, /*realtime=*/false, /*uses_tsc=*/false);
+    const auto encode = [&] {
+      jobscope_provider_event own = Span("own", begin_.monotonic_ns, 1);
+      own.line = "queue";
+      jobscope_provider_event of_thread = Span("of a thread", begin_.monotonic_ns, 1);
+      of_thread.thread_id = gettid();
+      jobscope_provider_event counter = Span("depth", begin_.monotonic_ns, 0);
+      counter.kind = JOBSCOPE_PROVIDER_COUNTER;
+      auto batch = std::make_unique<EventBatch>();
+      for (const auto& event : {own, of_thread, counter}) EXPECT_TRUE(batch->Add(event));
+      const auto now = SessionEncoder::Clock::now();
+      encoder.Hold(std::move(batch), now);
+      encoder.EncodeOld(now + SessionEncoder::kHoldFor);
+    };
+    sink.refused = {refused};
+    encode();
+    sink.refused.clear();
+    encode();
+    encoder.Finish();
+    CollectorReport report;
+    encoder.AddTo(&report);
+    EXPECT_EQ(report.events, 3u) << static_cast<int>(refused);
+    EXPECT_EQ(report.lost_by_cause["store_full"], 3u);
+  }
 }
 
 TEST_F(SessionEncoderTest, MoreThanTheBoundIsEncodedAtOnce) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/collectors/gated_sink.h"
 #include "tests/collectors/host/session_driver.h"
 
 namespace jobscope {
@@ -120,6 +121,31 @@ TEST(SystemCollectorTest, AStopThatComesLateIsNoLoad) {
   const ReadEvent cpu = session.One("process CPU (%)");
   EXPECT_LE(cpu.start_ps, session.map().ToPs(end));
   EXPECT_LT(cpu.doubles.at("process CPU (%)"), 150) << "one thread ran";
+}
+
+// The store is full while the capture begins, and has room again later.
+TEST(SystemCollectorTest, CountersWithoutRoomAreLostUntilThereIsRoom) {
+  for (const xspace::ItemKind refused :
+       {xspace::ItemKind::kPlane, xspace::ItemKind::kLine, xspace::ItemKind::kNames}) {
+    SystemCollector collector(kMonotonic);
+    SessionDriver session(&collector, kMonotonic);
+    GatedSink sink(&session.store());
+    xspace::Names names(&sink);
+    session.request().sink = &sink;
+    session.request().names = &names;
+    ASSERT_TRUE(session.Arm().ok());
+    sink.refused = {refused};
+    ASSERT_TRUE(session.Start().ok());
+    session.Drain();
+    Burn(10'000'000);
+    session.Drain();  // adds the first sample
+    sink.refused.clear();
+    Burn(10'000'000);
+    session.Stop();
+    session.ExpectIdentity();
+    EXPECT_GT(session.report().lost_by_cause.at("store_full"), 0u) << static_cast<int>(refused);
+    EXPECT_FALSE(session.Named("process CPU (%)").empty()) << static_cast<int>(refused);
+  }
 }
 
 TEST(SystemCollectorTest, IsOffWithTheHost) {

@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorflow/xplane.pb.h"
+#include "tests/collectors/gated_sink.h"
 
 namespace jobscope::python {
 namespace {
@@ -51,11 +52,11 @@ struct StringSink : xspace::ByteSink {
 
 class SampleFoldTest : public ::testing::Test {
  protected:
-  SampleFoldTest() : names_(&store_) {
+  SampleFoldTest() : names_(&sink_) {
     trace_.RequestCodeExtraIndex = [](void (*)(void*)) -> intptr_t { return -1; };
     codes_ = std::make_unique<CodeTable>(api_, trace_);
     lines_ =
-        std::make_unique<PythonLines>(&store_, &names_, codes_.get(), PythonLines::Kind::kSamples);
+        std::make_unique<PythonLines>(&sink_, &names_, codes_.get(), PythonLines::Kind::kSamples);
     // Ticks are nanoseconds.
     window_.map = TickMap().WithZero(1000);
     window_.start_ticks = 1000;
@@ -104,6 +105,7 @@ class SampleFoldTest : public ::testing::Test {
   const Api api_;
   TraceApi trace_;
   xspace::Store store_{16 << 20};
+  GatedSink sink_{&store_};
   xspace::Names names_;
   std::unique_ptr<CodeTable> codes_;
   std::unique_ptr<PythonLines> lines_;
@@ -170,6 +172,28 @@ TEST_F(SampleFoldTest, AnEndThatWasPlannedHolds) {
   Add(1000, {Stack(7, {kA})});
   Add(2600, {Stack(7, {kB})});
   EXPECT_THAT(Finish(9000), ElementsAre(Span{line_, a_, 0, 1500, 1}));
+}
+
+// The store is full for a while.
+TEST_F(SampleFoldTest, ALineWithoutRoomLosesItsSpansUntilThereIsRoom) {
+  sink_.refused = {xspace::ItemKind::kLine};
+  Add(1000, {Stack(7, {kA})});
+  Add(2000, {Stack(7, {kB})});
+  sink_.refused.clear();
+  EXPECT_THAT(Finish(3000), ElementsAre(Span{line_, b_, 1000, 1000, 1}));
+  EXPECT_EQ(lines_->refused(), 1u);
+}
+
+TEST_F(SampleFoldTest, APlaneToo) {
+  xspace::Names names(&sink_);
+  sink_.refused = {xspace::ItemKind::kPlane};
+  PythonLines lines(&sink_, &names, codes_.get(), PythonLines::Kind::kCalls);
+  lines.Add(7, "t", {1000, 2000, kA, 0, 0, false}, window_);
+  sink_.refused.clear();
+  lines.Add(7, "t", {2000, 3000, kA, 0, 0, false}, window_);
+  lines.Flush();
+  EXPECT_EQ(lines.refused(), 1u);
+  EXPECT_EQ(lines.events(), 1u);
 }
 
 }  // namespace

@@ -108,6 +108,35 @@ TEST(SegmentTest, EventsWithoutALineAreRefusedAndCounted) {
   EXPECT_EQ(builder.appended_events(), 0U);
 }
 
+TEST(SegmentTest, ALineIsDeclaredOnceThereIsRoomAndThenKept) {
+  ParsingSink sink;
+  LineKey answer;
+  int declarations = 0;
+  SegmentBuilder builder(&sink, 1, [&] {
+    ++declarations;
+    return answer;
+  });
+  EXPECT_EQ(declarations, 0) << "no event, no line";
+  builder.Add(Event(1, 1, 0));
+  EXPECT_EQ(declarations, 0) << "an event without a name is none";
+  builder.Add(Event(1, 1, 1));
+  answer = {3, 7};
+  builder.Add(Event(2, 1, 1));
+  builder.Add(Event(3, 1, 1));
+  EXPECT_EQ(declarations, 2);
+  answer = {};
+  builder.Declare();
+  EXPECT_EQ(declarations, 3);
+  builder.Add(Event(4, 1, 1));
+  builder.Flush();
+  EXPECT_EQ(declarations, 3);
+  ASSERT_EQ(sink.segments.size(), 1U);
+  EXPECT_EQ(sink.segments[0].item.plane(), 3U);
+  EXPECT_EQ(sink.segments[0].item.line(), 7);
+  EXPECT_EQ(builder.refused_events(), 2U);
+  EXPECT_EQ(builder.appended_events(), 3U);
+}
+
 TEST(SegmentTest, CompletionOrderBecomesTraceOrder) {
   ParsingSink sink;
   SegmentBuilder builder(&sink, 1, 1, 1);

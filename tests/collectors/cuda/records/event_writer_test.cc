@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/records/event_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/xspace/assemble/assembler.h"
+#include "common/xspace/segment/store.h"
+#include "tensorflow/xplane.pb.h"
+#include "tests/collectors/gated_sink.h"
+
+namespace jobscope::cuda {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+struct StringSink : xspace::ByteSink {
+  absl::Status Write(std::string_view bytes, bool /*stable*/) override {
+    text.append(bytes);
+    return absl::OkStatus();
+  }
+  std::string text;
+};
+
+// Ticks are nanoseconds.
+class EventWriterTest : public ::testing::Test {
+ protected:
+  EventWriterTest() {
+    window_.map = TickMap().WithZero(0);
+    (void)kernels_.Find("_Z3addv");  // 0: the name of all kernels here
+  }
+
+  static TimedActivity At(ActivityType type, uint64_t begin) {
+    TimedActivity timed;
+    timed.activity.type = type;
+    timed.start_ticks = begin;
+    timed.end_ticks = begin + 10;
+    return timed;
+  }
+  // Writes one event to each kind of line, and another one to a second lane of the stream.
+  void WriteAll(uint64_t begin) {
+    writer_.Device(At(ActivityType::kKernel, begin), nullptr);
+    writer_.Device(At(ActivityType::kSet, begin + 5), nullptr);
+    TimedActivity call = At(ActivityType::kApi, begin);
+    call.activity.thread = 77;
+    writer_.Api(call, nullptr, nullptr);
+    TimedActivity allocation = At(ActivityType::kMemory, begin);
+    allocation.activity.sub_kind = 1;
+    writer_.Memory(allocation);
+    writer_.Other(At(ActivityType::kSync, begin));
+  }
+  tensorflow::profiler::XSpace Read() {
+    writer_.Flush();
+    const std::vector<xspace::ItemView> items = store_.Items();
+    auto assembler = xspace::Assembler::Create(items, {});
+    EXPECT_TRUE(assembler.ok()) << assembler.status();
+    StringSink sink;
+    EXPECT_TRUE(assembler->Write(0, &sink).ok());
+    tensorflow::profiler::XSpace space;
+    EXPECT_TRUE(space.ParseFromString(sink.text));
+    return space;
+  }
+
+  xspace::Store store_{16 << 20};
+  GatedSink sink_{&store_};
+  xspace::Names names_{&sink_};
+  const CuptiApi api_{};
+  KernelNames kernels_;
+  ThreadNames threads_;
+  Window window_;
+  EventWriter writer_{&sink_, &names_, &api_, &kernels_, &threads_, &window_};
+};
+
+// The store is full while the first events come, and has room again for the second ones.
+class FullStoreTest : public EventWriterTest,
+                      public ::testing::WithParamInterface<xspace::ItemKind> {};
+
+TEST_P(FullStoreTest, EachLineLosesItsEventsUntilThereIsRoom) {
+  sink_.refused = {GetParam()};
+  WriteAll(100);
+  sink_.refused.clear();
+  WriteAll(200);
+  const tensorflow::profiler::XSpace space = Read();
+  EXPECT_EQ(writer_.refused(), 5u);
+  EXPECT_EQ(writer_.appended(), 5u);
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const auto& plane : space.planes()) {
+    for (const auto& line : plane.lines()) {
+      EXPECT_EQ(line.events_size(), 1) << line.name();
+      EXPECT_GE(line.events(0).offset_ps(), 200'000) << line.name();
+      lines.emplace_back(plane.name(), line.name());
+    }
+    if (plane.name() != "/device:GPU:0") continue;
+    std::vector<std::string> stats;
+    for (const auto& stat : plane.stats()) {
+      stats.push_back(plane.stat_metadata().at(stat.metadata_id()).name());
+    }
+    EXPECT_THAT(stats, Contains("device_vendor"));
+  }
+  EXPECT_THAT(lines,
+              UnorderedElementsAre(Pair("/device:GPU:0", "Stream #0(Compute)"),
+                                   Pair("/device:GPU:0", "Stream #0 lane 2(Memset)"),
+                                   Pair("/host:CPU", "thread/77"), Pair("/host:CPU", "GPU memory"),
+                                   Pair("/device:CUSTOM:CUDA", "waits, stream 0")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, FullStoreTest,
+                         ::testing::Values(xspace::ItemKind::kLine, xspace::ItemKind::kPlane));
+
+// XProf finds the plane of a launch by its place among the planes of the file.
+TEST_F(EventWriterTest, APlaneIsNumberedOnceItIsDeclared) {
+  TimedActivity kernel = At(ActivityType::kKernel, 100);
+  sink_.refused = {xspace::ItemKind::kPlane};
+  writer_.Device(kernel, nullptr);
+  EXPECT_FALSE(writer_.has_device_planes());
+  sink_.refused.clear();
+  kernel.activity.device = 1;
+  writer_.Device(kernel, nullptr);
+  Launched launched;
+  launched.device = 1;
+  writer_.Api(At(ActivityType::kApi, 50), &launched, nullptr);
+  EXPECT_TRUE(writer_.has_device_planes());
+  const tensorflow::profiler::XSpace space = Read();
+  for (const auto& plane : space.planes()) {
+    if (plane.name() != "/host:CPU") continue;
+    for (const auto& stat : plane.lines(0).events(0).stats()) {
+      if (plane.stat_metadata().at(stat.metadata_id()).name() != "device_id") continue;
+      EXPECT_EQ(stat.int64_value(), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace jobscope::cuda
