@@ -87,10 +87,10 @@ class Examples(unittest.TestCase):
         return [[event for name, events in xspace.planes(file) if name == "/host:CPU" for event in events] for file in files]
 
     def check_loop(self, events):
-        """What a loop of 6 ms of waiting and 2 ms of computing should look like, on a machine that may stretch the latter."""
+        """A loop of 6 ms of waiting and 2 ms of computing, which a busy machine stretches; 0 if the waits are outside of the steps."""
         steps = [event for event in events if event.stats.get("_r") == 1]
         self.assertGreater(len(steps), 2)
-        self.assertGreater(xspace.input_share(steps, events), 0.3)
+        self.assertGreater(xspace.input_share(steps, events), 0.1)
         for step in steps:
             self.assertGreater(step.duration_ps, 6e9)
 
