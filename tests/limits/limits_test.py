@@ -148,12 +148,14 @@ def climb(limit, free, captures):
         elif not worker.said.startswith("refused") or "raise" not in worker.said:
             wrong.append("neither starts nor says what to do")
         code, errors = worker.finish()
-        if code != 0 or STOP_GIVEN_UP in errors:
+        if code != 0:
             wrong.append(f"ends with {code}")
         for line in (said[0], said[-1]):
             if isinstance(line, str) and re.match(r"(started|refused|stopped) \d", line):
                 took_s[line.split()[0]] = int(line.split()[1]) / 1e3
         late = [f"{what} takes {seconds:.1f} s" for what, seconds in took_s.items() if seconds > MOST_S]
+        if STOP_GIVEN_UP in errors:
+            late.append("the server has not closed within its time")
         if not wrong and not late:
             return None
         return Fault(f"{free} free {limit}: {', '.join(wrong + late)}: {said} {errors[-500:]}", only_late=not wrong)
