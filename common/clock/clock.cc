@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "common/clock/clock_for_testing.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope {
@@ -16,11 +17,24 @@ using uint128 = unsigned __int128;
 std::atomic<int64_t> g_realtime_shift_ns{0};
 std::atomic<int64_t> g_monotonic_shift_ns{0};
 std::atomic<int64_t> g_boottime_shift_ns{0};
+std::atomic<int64_t> g_ticks_shift{0};
+std::atomic<double> g_rate{1};
+std::atomic<int64_t> g_rate_since_ns{0};
+std::atomic<int64_t> g_rate_gained_ns{0};  // before g_rate_since_ns
 
 int64_t ReadNs(clockid_t clock) {
   struct timespec ts;
   clock_gettime(clock, &ts);
   return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
+}
+
+// Returns by how much a clock that reads `now_ns` is ahead because of its rate.
+int64_t GainedNs(int64_t now_ns) {
+  const double rate = g_rate.load(std::memory_order_acquire);
+  const int64_t gained_ns = g_rate_gained_ns.load(std::memory_order_relaxed);
+  if (rate == 1) return gained_ns;
+  const int64_t since_ns = g_rate_since_ns.load(std::memory_order_relaxed);
+  return gained_ns + static_cast<int64_t>((rate - 1) * static_cast<double>(now_ns - since_ns));
 }
 
 uint64_t SaturatingAdd(uint64_t base, uint64_t distance) {
@@ -34,7 +48,8 @@ uint64_t SaturatingSubtract(uint64_t base, uint64_t distance) {
 }  // namespace
 
 uint64_t MonotonicNs() {
-  return static_cast<uint64_t>(ReadNs(CLOCK_MONOTONIC) +
+  const int64_t now_ns = ReadNs(CLOCK_MONOTONIC);
+  return static_cast<uint64_t>(now_ns + GainedNs(now_ns) +
                                g_monotonic_shift_ns.load(std::memory_order_relaxed));
 }
 
@@ -49,6 +64,15 @@ void ShiftRealtimeForTesting(int64_t shift_ns) {
 void ShiftMonotonicForTesting(int64_t monotonic_ns, int64_t boottime_ns) {
   g_monotonic_shift_ns.store(monotonic_ns, std::memory_order_relaxed);
   g_boottime_shift_ns.store(boottime_ns, std::memory_order_relaxed);
+}
+
+void ShiftTicksForTesting(int64_t ticks) { g_ticks_shift.store(ticks, std::memory_order_relaxed); }
+
+void SetMonotonicRateForTesting(double rate) {
+  const int64_t now_ns = ReadNs(CLOCK_MONOTONIC);
+  g_rate_gained_ns.store(GainedNs(now_ns), std::memory_order_relaxed);
+  g_rate_since_ns.store(now_ns, std::memory_order_relaxed);
+  g_rate.store(rate, std::memory_order_release);
 }
 
 ClockSample SampleClocks(bool uses_tsc, int tries) {
@@ -69,8 +93,11 @@ ClockSample SampleClocks(bool uses_tsc, int tries) {
     best.realtime_ns = realtime;
     best.bracket_ticks = after - before;
   }
-  const int64_t boottime =
-      ReadNs(CLOCK_BOOTTIME) + g_boottime_shift_ns.load(std::memory_order_relaxed);
+  if (uses_tsc) {
+    best.ticks += static_cast<uint64_t>(g_ticks_shift.load(std::memory_order_relaxed));
+  }
+  const int64_t boottime = ReadNs(CLOCK_BOOTTIME) + GainedNs(ReadNs(CLOCK_MONOTONIC)) +
+                           g_boottime_shift_ns.load(std::memory_order_relaxed);
   best.suspended_ns = boottime - static_cast<int64_t>(MonotonicNs());
   return best;
 }

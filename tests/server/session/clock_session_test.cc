@@ -19,6 +19,7 @@
 #include "collectors/host/host_collector.h"
 #include "common/clock/clock.h"
 #include "common/clock/clock_baseline.h"
+#include "common/clock/clock_for_testing.h"
 #include "common/xspace/assemble/assembler.h"
 #include "jobscope/trace.h"
 #include "server/session/session.h"
@@ -39,12 +40,17 @@ struct Jump {
   int64_t monotonic_ns;
   int64_t boottime_ns;
   const char* warning;
+  int64_t ticks = 0;
+  // Of the clocks against the ticks. Far from 1, so that the first look at the clocks tells.
+  double rate = 1;
 };
 
 const Jump kJumps[] = {
     {"Suspend", -50 * kSecondNs, 0, "the machine was suspended for 50.0 s"},
     {"TicksAhead", -50 * kSecondNs, -50 * kSecondNs, "jumped by 50."},
     {"TicksBehind", 3600 * kSecondNs, 3600 * kSecondNs, "jumped by -3600."},
+    {"Reset", 0, 0, "the time stamp counter began anew", -(int64_t{1} << 45)},
+    {"AnotherRate", 0, 0, "or its rate changed", 0, 100},
 };
 
 class ClockSourceTest : public ::testing::Test {
@@ -57,6 +63,8 @@ class ClockSourceTest : public ::testing::Test {
       EXPECT_TRUE(manager_->Shutdown(absl::Seconds(60)));
     }
     ShiftMonotonicForTesting(0, 0);
+    ShiftTicksForTesting(0);
+    SetMonotonicRateForTesting(1);
   }
 
   void Make() {
@@ -66,8 +74,23 @@ class ClockSourceTest : public ::testing::Test {
     dependencies.clock = clock_;
     manager_ = std::make_unique<SessionManager>(std::move(dependencies));
   }
+  // A jump in the middle of a capture.
   static void Happen(const Jump& jump) {
     ShiftMonotonicForTesting(jump.monotonic_ns, jump.boottime_ns);
+    ShiftTicksForTesting(jump.ticks);
+    SetMonotonicRateForTesting(jump.rate);
+  }
+  // A jump between captures. Ticks and rate are the real ones after it: those of the records.
+  void MakeBefore(const Jump& jump) {
+    ShiftTicksForTesting(-jump.ticks);
+    SetMonotonicRateForTesting(jump.rate);
+    clock_ = std::make_shared<ClockBaseline>(uses_tsc_);
+    Make();
+  }
+  static void HappenBetween(const Jump& jump) {
+    ShiftMonotonicForTesting(jump.monotonic_ns, jump.boottime_ns);
+    ShiftTicksForTesting(0);
+    SetMonotonicRateForTesting(1);
   }
 
   std::future<SessionResult> Submit(absl::Duration lookback = absl::ZeroDuration()) {
@@ -159,9 +182,9 @@ class ClockSourceTest : public ::testing::Test {
 class ClockSessionTest : public ClockSourceTest, public ::testing::WithParamInterface<Jump> {};
 
 TEST_P(ClockSessionTest, AJumpBeforeACaptureLeavesItsTimesRight) {
-  Make();
+  MakeBefore(GetParam());
   ASSERT_TRUE(Becomes([this] { return clock_->AgeNs(MonotonicNs()) > kMinBaselineNs; }));
-  Happen(GetParam());
+  HappenBetween(GetParam());
   const int64_t realtime_ns = RealtimeNs();
   std::future<SessionResult> pending = Submit();
   ASSERT_TRUE(Started());
@@ -209,10 +232,10 @@ TEST_P(ClockSessionTest, AJumpInTheMiddleEndsTheCaptureThere) {
 
 TEST_P(ClockSessionTest, ALookbackDoesNotReachBehindAJump) {
   host_.SetAlwaysOn(true);
-  Make();
+  MakeBefore(GetParam());
   { JOBSCOPE_SCOPE_COARSE("before"); }
   ASSERT_TRUE(Becomes([this] { return clock_->AgeNs(MonotonicNs()) > kMinBaselineNs; }));
-  Happen(GetParam());
+  HappenBetween(GetParam());
   const auto jumped = Steady::now();
   std::future<SessionResult> pending = Submit(absl::Seconds(10));
   ASSERT_TRUE(Started());
