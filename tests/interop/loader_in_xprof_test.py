@@ -16,7 +16,7 @@ import programs  # noqa: E402
 PACKAGE = workers.BIN.parent / "python"
 LOOPS = workers.PEERS / "loader_loops.py"
 BATCHES = 60
-# What the README's loops run in, to be checked like the others. Their servers may have any port.
+# What the documents' loops run in, to be checked like the others. Their servers may have any port.
 AROUND_PYTHON = (
     "loader = Loader({batches})\njobscope.start({logdir!r}, frameworks='none')\nloop_begin = time.perf_counter()\n{example}"
     "took_s = time.perf_counter() - loop_begin\nimport json\n"
@@ -28,12 +28,12 @@ AFTER_CPP = (
     r'std::cout << "{{\"run_directory\": \"" << result.run_directory() << "\", \"took_s\": " << took_s '
     r'<< ", \"waited_s\": " << waited_s << ", \"steps\": {batches}}}\n";'
 )
-README_ADDRESS = "127.0.0.1:6009+rank"
+DOCUMENTED_ADDRESS = "127.0.0.1:6009+rank"
 
 
-def readme(block):
-    assert README_ADDRESS in block.text
-    return block._replace(text=block.text.replace(README_ADDRESS, "127.0.0.1:0"))
+def on_any_port(block):
+    assert DOCUMENTED_ADDRESS in block.text
+    return block._replace(text=block.text.replace(DOCUMENTED_ADDRESS, "127.0.0.1:0"))
 
 
 class Loaders(case.InteropTest):
@@ -77,14 +77,21 @@ class Loaders(case.InteropTest):
 
     @case.again_if_busy
     def test_readme_python(self):
-        block = readme(documents.block("README.md", "python", "start_server"))
-        program = self.scratch / "readme.py"
+        self.documented_python(documents.block("README.md", "python", "start_server"))
+
+    @case.again_if_busy
+    def test_python_page(self):
+        self.documented_python(documents.block("docs/python.md", "python", "start_server"))
+
+    def documented_python(self, block):
+        block = on_any_port(block)
+        program = self.scratch / "documented.py"
         program.write_text(programs.PYTHON_AROUND + AROUND_PYTHON.format(batches=BATCHES, logdir=str(self.logdir), example=block.text))
         self.check([sys.executable, program], PYTHONPATH=str(PACKAGE))
 
     @case.again_if_busy
     def test_readme_cpp(self):
-        block = readme(documents.block("README.md", "cpp", "ProfilerServer"))
+        block = on_any_port(documents.block("README.md", "cpp", "ProfilerServer"))
         values = {"batches": BATCHES, "logdir": self.logdir}
         self.check([programs.cpp(workers.BIN.parent, self.scratch, block, BEFORE_CPP.format(**values), AFTER_CPP.format(**values))])
 
