@@ -420,3 +420,35 @@ while going:
     loss.backward()
     optimizer.step()
 """
+
+# Threads that fork; each child runs one operator. On "end" it prints how many children ended in which way.
+FORKS = """
+import collections, json, os, signal, sys, threading, torch
+
+torch.set_num_threads(1)
+ones = torch.ones(8)
+going = True
+ends = collections.Counter()
+
+
+def fork():
+    while going:
+        torch.add(ones, 1)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(int(sys.argv[1]))
+            torch.add(ones, 1)
+            os._exit(0)
+        ends[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])] += 1
+
+
+threads = [threading.Thread(target=fork) for _ in range(3)]
+for thread in threads:
+    thread.start()
+print("up", flush=True)
+sys.stdin.readline()
+going = False
+for thread in threads:
+    thread.join()
+print(json.dumps(ends), flush=True)
+"""

@@ -171,6 +171,20 @@ class TorchTest(torch_case.Case):
             self.assertTrue([event for event in events if "DataLoader" in event.name])
         self.assertEqual(process.finish("end"), (0, ""))
 
+    def test_threads_that_fork_in_captures(self):
+        process = self.training(torch_programs.FORKS, ["60"])
+        recorded = []
+        for _ in range(10):
+            _, collector, events = self.end(*self.begin("--duration_ms=50"))
+            self.assertEqual(collector["state"], "on")
+            recorded += xspace.named(events, "aten::add")
+        self.assertTrue(recorded)
+        process.say("end")
+        ends = process.hear_json()
+        self.assertEqual(list(ends), ["0"], "-14: a child hung until its alarm")
+        self.assertGreater(ends["0"], 10)
+        self.assertEqual(process.finish(None), (0, ""))
+
     def test_an_end_in_the_middle(self):
         process = self.training()
         client, logs = self.begin("--duration_ms=60000")
