@@ -215,7 +215,7 @@ def attaches(pid):
                 names.append(comm.read())
     except OSError:
         pass
-    return "jobscope attach\n" in names
+    return "jobscope-attach\n" in names
 
 
 def main():

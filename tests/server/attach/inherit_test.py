@@ -28,7 +28,7 @@ def names():
             yield open(f"/proc/self/task/{thread}/comm").read()
         except OSError:
             pass
-while "jobscope attach\\n" in names():
+while "jobscope-attach\\n" in names():
     pass
 """
 NOTHING = {"server": False, "attach": True, "threads": 1, "variables": []}
