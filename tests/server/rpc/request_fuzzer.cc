@@ -106,12 +106,18 @@ void CheckOptions(const absl::StatusOr<RecordingOptions>& options) {
   Require(!LevelsText(*options).empty());
 }
 
+// From -128 to 127.
+int TakeLevel(FuzzInput* input) {
+  const int byte = input->Take<uint8_t>();
+  return byte < 128 ? byte : byte - 256;
+}
+
 void CheckForeignOptions(FuzzInput* input) {
   jobscope_capture_options given = {};
-  given.host_tracer_level = input->Take<int8_t>();
-  given.device_tracer_level = input->Take<int8_t>();
-  given.python_tracer_level = input->Take<int8_t>();
-  given.record_shapes = input->Take<int8_t>();
+  given.host_tracer_level = TakeLevel(input);
+  given.device_tracer_level = TakeLevel(input);
+  given.python_tracer_level = TakeLevel(input);
+  given.record_shapes = TakeLevel(input);
   const auto texts = input->Take<uint8_t>();  // which of them are given
   const std::string frameworks = input->TakeBytes16();
   const std::string device_tracer = input->TakeBytes8();
