@@ -12,9 +12,10 @@ namespace jobscope {
 namespace {
 
 // Names of present and future collectors of jobscope, and words of --frameworks.
-constexpr std::array<std::string_view, 20> kReserved = {
-    "auto", "none",   "all",  "host", "cuda",  "cupti",      "nvtx", "nvml",  "nccl", "system",
-    "gpu",  "python", "step", "xla",  "torch", "tensorflow", "jax",  "keras", "tpu",  "jobscope"};
+constexpr std::array<std::string_view, 21> kReserved = {
+    "auto", "none",  "all",        "host", "cuda",  "cupti",  "nvtx",
+    "nvml", "nccl",  "system",     "gc",   "gpu",   "python", "step",
+    "xla",  "torch", "tensorflow", "jax",  "keras", "tpu",    "jobscope"};
 
 bool IsLetter(char c) { return c >= 'a' && c <= 'z'; }
 bool MayBeInName(char c) {

@@ -26,8 +26,9 @@ TEST(ProviderRegistryTest, NamesAreChecked) {
   FakeProvider provider;
   for (const std::string& name :
        {std::string(), std::string("Disk"), std::string("1st"), std::string("a b"),
-        std::string("a/b"), std::string("host"), std::string("auto"), std::string("torch"),
-        std::string(41, 'a'), std::string("a\0b", 3), std::string("\xc3\xa4")}) {
+        std::string("a/b"), std::string("host"), std::string("gc"), std::string("auto"),
+        std::string("torch"), std::string(41, 'a'), std::string("a\0b", 3),
+        std::string("\xc3\xa4")}) {
     EXPECT_EQ(registry.Register(name, provider.callbacks()).code(),
               absl::StatusCode::kInvalidArgument)
         << name;
