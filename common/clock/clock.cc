@@ -96,9 +96,12 @@ ClockSample SampleClocks(bool uses_tsc, int tries) {
   if (uses_tsc) {
     best.ticks += static_cast<uint64_t>(g_ticks_shift.load(std::memory_order_relaxed));
   }
-  const int64_t boottime = ReadNs(CLOCK_BOOTTIME) + GainedNs(ReadNs(CLOCK_MONOTONIC)) +
-                           g_boottime_shift_ns.load(std::memory_order_relaxed);
-  best.suspended_ns = boottime - static_cast<int64_t>(MonotonicNs());
+  // A false rate is that of both clocks, so it cancels out.
+  const int64_t boottime =
+      ReadNs(CLOCK_BOOTTIME) + g_boottime_shift_ns.load(std::memory_order_relaxed);
+  const int64_t monotonic =
+      ReadNs(CLOCK_MONOTONIC) + g_monotonic_shift_ns.load(std::memory_order_relaxed);
+  best.suspended_ns = boottime - monotonic;
   return best;
 }
 
