@@ -60,6 +60,13 @@ class Subprocess {
 
   pid_t pid() const { return pid_; }
   void Signal(int signal) const { kill(pid_, signal); }
+  // Returns when every thread has stopped: kill() does not wait for them, and a thread on another
+  // processor goes on until the signal has been taken.
+  void Stop() const {
+    Signal(SIGSTOP);
+    siginfo_t stopped;
+    waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED);
+  }
 
   // Exit code, or 128 + the signal that ended it.
   int Wait() {

@@ -49,7 +49,7 @@ TEST_F(CaptureTest, OneStoppedWhileItRecordsIsToldWithinTenSeconds) {
         Start({"--service_addr=" + ok.address() + "," + victim.address(),
                "--logdir=" + logdir.path(), "--session_id=r", "--json", "--duration_ms=5000"});
     ASSERT_TRUE(victim.process().AwaitText("recording"));
-    victim.process().Signal(SIGSTOP);
+    victim.process().Stop();
     const QuietStopwatch stopped;
     EXPECT_EQ(capture->Wait(), 3) << capture->err();
     EXPECT_LT(stopped.Elapsed(), absl::Seconds(11));
@@ -85,7 +85,7 @@ TEST_F(CaptureTest, AClockThatIsSetBackDoesNotDelayAStockWorker) {
 TEST_F(CaptureTest, OneStoppedBeforeItIsAskedHoldsNobodyUp) {
   FakeWorker ok({});
   WorkerProcess victim({});
-  victim.process().Signal(SIGSTOP);
+  victim.process().Stop();
   const json manifest =
       Capture(victim.address() + "," + ok.address(), 3, {"--connect_timeout_ms=10000"});
   EXPECT_EQ(manifest["workers"][0]["outcome"], "timeout");
@@ -141,7 +141,7 @@ TEST_F(CaptureTest, CtrlCTwiceGivesUp) {
   WorkerProcess hung({});
   const std::unique_ptr<Subprocess> capture = StartCapture(hung.address(), {"--duration_ms=60000"});
   ASSERT_TRUE(capture->AwaitText("recording"));
-  hung.process().Signal(SIGSTOP);
+  hung.process().Stop();
   // Stopped: until then it could still answer.
   const std::string stat = absl::StrCat("/proc/", hung.process().pid(), "/stat");
   const absl::Time deadline = absl::Now() + absl::Minutes(1);
