@@ -1,25 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The libcupti of other CUDA versions, as pip brings them: each is loaded, has records of the sizes that we read, and walks ours.
-# Where a compiler and CUDA's headers are, our offsets and prototypes are compared with its header, too; those for NVML as well.
+# The libcupti of each CUDA version, as pip brings it: it is loaded, has records of the sizes that we read, walks ours, and survives
+# calls that fail. Our offsets and prototypes are compared with its header by the compiler; those for NVML as well.
 #
-#   wheels_test.sh CUPTI_PROBE FOLDER [CUDA_HEADERS]      FOLDER keeps the wheels
-#   ALL=1 wheels_test.sh ...                              every version from 11.7 on (200 MB)
+#   wheels_test.sh CUPTI_PROBE FOLDER      FOLDER keeps the wheels
+#   ALL=1 wheels_test.sh ...               every version from 11.7 on (200 MB)
 #
 # Exit 77: skipped, because the wheels are neither present nor available.
 set -euo pipefail
 
 mkdir -p "$2"
-probe=$(realpath "$1") folder=$(realpath "$2") cuda_headers=${3:-}
+probe=$(realpath "$1") folder=$(realpath "$2")
 cd "$(dirname "$0")/../../.."
 
 # package==version, and what its cuptiGetVersion says.
-wheels=(nvidia-cuda-cupti-cu11==11.8.87:18 nvidia-cuda-cupti-cu12==12.2.142:20 nvidia-cuda-cupti-cu12==12.9.79:28)
+wheels=(nvidia-cuda-cupti-cu11==11.8.87:18 nvidia-cuda-cupti-cu12==12.2.142:20 nvidia-cuda-cupti-cu12==12.9.79:28
+  nvidia-cuda-cupti==13.5.25:130500)
 if [[ -n ${ALL:-} ]]; then
   wheels+=(nvidia-cuda-cupti-cu11==11.7.101:17 nvidia-cuda-cupti-cu12==12.0.146:18 nvidia-cuda-cupti-cu12==12.1.105:18
     nvidia-cuda-cupti-cu12==12.3.101:21 nvidia-cuda-cupti-cu12==12.4.127:22 nvidia-cuda-cupti-cu12==12.5.82:23
-    nvidia-cuda-cupti-cu12==12.6.80:24 nvidia-cuda-cupti-cu12==12.8.90:26 nvidia-cuda-cupti==13.5.25:130500)
+    nvidia-cuda-cupti-cu12==12.6.80:24 nvidia-cuda-cupti-cu12==12.8.90:26)
 fi
 
 # shellcheck source=tests/collectors/cuda/fetch_wheel.sh
@@ -31,11 +32,25 @@ fetch() {
   exit 77
 }
 
-# compiles HEADER SOURCE: what SOURCE asserts holds with the folder of HEADER.
-compiles() {
-  [[ -n $1 && -n $cuda_headers ]] && command -v g++ >/dev/null || return 0
-  g++ -std=c++17 -fsyntax-only -DONLY_LAYOUT -I. -isystem "$(dirname "$1")" -isystem "$cuda_headers" "$2"
-  echo "offsets and prototypes as in its header"
+# runtime_of PACKAGE: the wheel with the cuda.h of the same major version.
+runtime_of() {
+  case $1 in
+    *-cu11==*) echo nvidia-cuda-runtime-cu11==11.8.89 ;;
+    *-cu12==*) echo nvidia-cuda-runtime-cu12==12.9.79 ;;
+    *) echo nvidia-cuda-runtime==13.5.37 ;;
+  esac
+}
+
+# compare NAME PACKAGE SOURCE...: what the program SOURCE asserts of the header NAME of PACKAGE holds.
+compare() {
+  local name=$1 package=$2 own
+  shift 2
+  fetch "$package"
+  own=$(dirname "$(find "$unpacked" -name "$name")")
+  fetch "$(runtime_of "$package")"
+  "${CXX:-c++}" -std=c++17 -I. -isystem "$own" -isystem "$(dirname "$(find "$unpacked" -name cuda.h)")" "$@" -o "$folder/layout"
+  "$folder/layout"
+  echo "offsets, sizes and prototypes as in its header"
 }
 
 for wheel in "${wheels[@]}"; do
@@ -48,7 +63,7 @@ for wheel in "${wheels[@]}"; do
     out=$("$probe" --library "$library" || true)
     echo "$out"
     [[ $out == "loaded $version "* || $out == *"(cuptiGetVersion: 999)"* ]]
-    compiles "$(find "$unpacked" -name cupti_activity.h | head -1)" tests/collectors/cuda/layout_test.cc
+    compare cupti_activity.h "$package" tests/collectors/cuda/layout_test.cc collectors/cuda/records/record.cc
     continue
   fi
   # A session of each ends in a reason, where no GPU is.
@@ -64,10 +79,9 @@ for wheel in "${wheels[@]}"; do
     *) grep -q '^walked 10$' <<<"$out" ;;
   esac
   if [[ $version -ge 18 ]]; then
-    compiles "$(find "$unpacked" -name cupti_activity.h | head -1)" tests/collectors/cuda/layout_test.cc
+    compare cupti_activity.h "$package" tests/collectors/cuda/layout_test.cc collectors/cuda/records/record.cc
   fi
 done
 
-fetch nvidia-nvml-dev-cu12==12.9.79
 echo "== nvml.h"
-compiles "$(find "$unpacked" -name nvml.h | head -1)" tests/collectors/nvml/layout_test.cc
+compare nvml.h nvidia-nvml-dev-cu12==12.9.79 tests/collectors/nvml/layout_test.cc

@@ -4,9 +4,6 @@
 #include <nvml.h>
 
 #include <cstddef>
-#ifndef ONLY_LAYOUT
-#include <gtest/gtest.h>
-#endif
 #include <type_traits>
 
 #include "collectors/nvml/nvml_api.h"
@@ -29,28 +26,27 @@ JOBSCOPE_NVML_REQUIRED(PROTOTYPE)
 JOBSCOPE_NVML_OPTIONAL(PROTOTYPE)
 #undef PROTOTYPE
 
-#ifndef ONLY_LAYOUT
-TEST(NvmlLayoutTest, ConstantsAreNvidias) {
-  EXPECT_EQ(kNotSupported, NVML_ERROR_NOT_SUPPORTED);
-  EXPECT_EQ(kNoPermission, NVML_ERROR_NO_PERMISSION);
-  EXPECT_EQ(kNotFound, NVML_ERROR_NOT_FOUND);
-  EXPECT_EQ(kDriverNotLoaded, NVML_ERROR_DRIVER_NOT_LOADED);
-  EXPECT_EQ(kFunctionNotFound, NVML_ERROR_FUNCTION_NOT_FOUND);
-  EXPECT_EQ(kGpuIsLost, NVML_ERROR_GPU_IS_LOST);
-  EXPECT_EQ(kResetRequired, NVML_ERROR_RESET_REQUIRED);
-  EXPECT_EQ(kVersionMismatch, NVML_ERROR_LIB_RM_VERSION_MISMATCH);
-  EXPECT_EQ(kClockSm, static_cast<uint32_t>(NVML_CLOCK_SM));
-  EXPECT_EQ(kClockMemory, static_cast<uint32_t>(NVML_CLOCK_MEM));
-  EXPECT_EQ(kTemperatureGpu, static_cast<uint32_t>(NVML_TEMPERATURE_GPU));
-  EXPECT_EQ(kLimitSoftwarePowerCap, static_cast<uint64_t>(nvmlClocksThrottleReasonSwPowerCap));
-  EXPECT_EQ(kLimitHardwareSlowdown, static_cast<uint64_t>(nvmlClocksThrottleReasonHwSlowdown));
-  EXPECT_EQ(kLimitSoftwareThermal,
-            static_cast<uint64_t>(nvmlClocksThrottleReasonSwThermalSlowdown));
-  EXPECT_EQ(kLimitHardwareThermal,
-            static_cast<uint64_t>(nvmlClocksThrottleReasonHwThermalSlowdown));
-  EXPECT_EQ(kLimitPowerBrake, static_cast<uint64_t>(nvmlClocksThrottleReasonHwPowerBrakeSlowdown));
-}
-#endif
+static_assert(kNotSupported == NVML_ERROR_NOT_SUPPORTED);
+static_assert(kNoPermission == NVML_ERROR_NO_PERMISSION);
+static_assert(kNotFound == NVML_ERROR_NOT_FOUND);
+static_assert(kDriverNotLoaded == NVML_ERROR_DRIVER_NOT_LOADED);
+static_assert(kFunctionNotFound == NVML_ERROR_FUNCTION_NOT_FOUND);
+static_assert(kGpuIsLost == NVML_ERROR_GPU_IS_LOST);
+static_assert(kResetRequired == NVML_ERROR_RESET_REQUIRED);
+static_assert(kVersionMismatch == NVML_ERROR_LIB_RM_VERSION_MISMATCH);
+static_assert(kClockSm == static_cast<uint32_t>(NVML_CLOCK_SM));
+static_assert(kClockMemory == static_cast<uint32_t>(NVML_CLOCK_MEM));
+static_assert(kTemperatureGpu == static_cast<uint32_t>(NVML_TEMPERATURE_GPU));
+static_assert(kLimitSoftwarePowerCap == static_cast<uint64_t>(nvmlClocksThrottleReasonSwPowerCap));
+static_assert(kLimitHardwareSlowdown == static_cast<uint64_t>(nvmlClocksThrottleReasonHwSlowdown));
+static_assert(kLimitSoftwareThermal ==
+              static_cast<uint64_t>(nvmlClocksThrottleReasonSwThermalSlowdown));
+static_assert(kLimitHardwareThermal ==
+              static_cast<uint64_t>(nvmlClocksThrottleReasonHwThermalSlowdown));
+static_assert(kLimitPowerBrake ==
+              static_cast<uint64_t>(nvmlClocksThrottleReasonHwPowerBrakeSlowdown));
 
 }  // namespace
 }  // namespace jobscope::nvml
+
+int main() { return 0; }
