@@ -70,14 +70,10 @@ class ForeignXSpace::PlaneMerge {
         time_(time),
         window_(window),
         start_unix_ns_(start_unix_ns),
-        is_host_(foreign->name == kHostPlaneName),
-        plane_(owner->names_->Plane(foreign->name, is_host_ ? kHostPlaneId : foreign->id)) {
-    truncated_ = Stat("truncated");
-    true_start_ns_ = Stat("true_start_ns");
-    true_end_ns_ = Stat("true_end_ns");
-  }
+        is_host_(foreign->name == kHostPlaneName) {}
 
   void Run() {
+    (void)Plane();  // is declared even without events
     if (!is_host_) CopyPlaneStats();
     const bool marked = is_host_ && (owner_->account_.steps_marked || HasStepMarks(*foreign_));
     CallSteps steps;
@@ -96,15 +92,22 @@ class ForeignXSpace::PlaneMerge {
     uint64_t as_key = 0;
     uint64_t as_text = 0;
     enum { kPlain, kRoot, kStepNumber, kLeftOut } kind = kPlain;
-    bool known_key = false, known_text = false;
   };
 
-  uint64_t Stat(std::string_view name) { return owner_->names_->Stat(plane_, name); }
+  // What a full store refuses to declare is declared at its next use: the plane here, and below
+  // stats, events and lines.
+  xspace::PlaneKey Plane() {
+    if (plane_ == 0) {
+      plane_ = owner_->names_->Plane(foreign_->name, is_host_ ? kHostPlaneId : foreign_->id);
+    }
+    return plane_;
+  }
+
+  uint64_t Stat(std::string_view name) { return owner_->names_->Stat(Plane(), name); }
 
   StatName& Key(uint64_t foreign_id) {
     StatName& stat = stats_by_id_[foreign_id];
-    if (stat.known_key) return stat;
-    stat.known_key = true;
+    if (stat.as_key != 0 || stat.kind == StatName::kLeftOut) return stat;
     const std::string_view name = foreign_->StatName(foreign_id);
     if (name == "_r") {
       stat.kind = StatName::kRoot;
@@ -121,10 +124,7 @@ class ForeignXSpace::PlaneMerge {
 
   uint64_t Text(uint64_t foreign_id) {
     StatName& stat = stats_by_id_[foreign_id];
-    if (!stat.known_text) {
-      stat.known_text = true;
-      stat.as_text = Stat(foreign_->StatName(foreign_id));
-    }
+    if (stat.as_text == 0) stat.as_text = Stat(foreign_->StatName(foreign_id));
     return stat.as_text;
   }
 
@@ -160,8 +160,10 @@ class ForeignXSpace::PlaneMerge {
       Encode(Key(stat.metadata_id).as_key, stat, &stats);
     }
     // Each XSpace of a session repeats these.
-    if (owner_->planes_with_stats_.insert(std::string(foreign_->name)).second) {
-      (void)owner_->names_->AddPlaneStats(plane_, stats.bytes());
+    std::string name(foreign_->name);
+    if (owner_->planes_with_stats_.count(name) == 0 &&
+        owner_->names_->AddPlaneStats(Plane(), stats.bytes())) {
+      owner_->planes_with_stats_.insert(std::move(name));
     }
   }
 
@@ -171,29 +173,28 @@ class ForeignXSpace::PlaneMerge {
   };
 
   EventName NameOf(uint64_t foreign_id) {
-    const auto [at, added] = event_names_.try_emplace(foreign_id);
-    if (!added) return at->second;
+    EventName& event = event_names_[foreign_id];
+    if (event.id != 0) return event;
     const ForeignEventMetadata metadata = foreign_->EventMetadata(foreign_id);
     xspace::StatsEncoder stats(xspace::StatsOf::kEventMetadata);
     for (const std::string_view bytes : metadata.stats) {
       const ForeignStat stat = ReadForeignStat(bytes);
       Encode(Key(stat.metadata_id).as_key, stat, &stats);
     }
-    at->second.id =
-        owner_->names_->Event(plane_, metadata.name, metadata.display_name, stats.bytes());
-    at->second.is_compilation = is_host_ && IsCompilation(metadata.name);
-    return at->second;
+    event.id = owner_->names_->Event(Plane(), metadata.name, metadata.display_name, stats.bytes());
+    event.is_compilation = is_host_ && IsCompilation(metadata.name);
+    return event;
   }
 
-  int64_t DeclareLine(const ForeignLine& line) {
+  int64_t DeclareLine(xspace::PlaneKey plane, const ForeignLine& line) {
     const std::string_view name = line.display_name.empty() ? line.name : line.display_name;
-    if (!is_host_) return owner_->names_->EnsureLine(plane_, line.id, name);
+    if (!is_host_) return owner_->names_->EnsureLine(plane, line.id, name);
     const auto& thread_of = owner_->options_.thread_of;
     const std::optional<int64_t> tid =
         thread_of ? thread_of(line.id) : ThreadOfThisProcess(line.id);
-    if (tid.has_value()) return owner_->names_->EnsureLine(plane_, *tid, ThreadLineName(*tid));
+    if (tid.has_value()) return owner_->names_->EnsureLine(plane, *tid, ThreadLineName(*tid));
     const bool could_be = line.id >= 0 && line.id <= kMaxThreadId;
-    return owner_->names_->EnsureLine(plane_, could_be ? line.id + kNoThread : line.id,
+    return owner_->names_->EnsureLine(plane, could_be ? line.id + kNoThread : line.id,
                                       name.empty() ? owner_->options_.origin : name);
   }
 
@@ -206,8 +207,10 @@ class ForeignXSpace::PlaneMerge {
         __builtin_add_overflow(begin_ns_, start_unix_ns_, &begin_ns_)) {
       begin_ns_ = line.timestamp_ns;
     }
-    xspace::SegmentBuilder builder(owner_->sink_, plane_, DeclareLine(line),
-                                   owner_->options_.segment_source);
+    xspace::SegmentBuilder builder(owner_->sink_, owner_->options_.segment_source, [&] {
+      const xspace::PlaneKey plane = Plane();
+      return xspace::LineKey{plane, DeclareLine(plane, line)};
+    });
     if (steps != nullptr) AddSteps(*steps, &builder);
     try {
       ForEachField(line.bytes, xspace::xline_field::kEvents,
@@ -237,9 +240,9 @@ class ForeignXSpace::PlaneMerge {
                              std::min(end_ps, window_->end_ps),
                              start_ps >= window_->start_ps && end_ps <= window_->end_ps};
     if (clipped.whole) return clipped;
-    encoded_.Int64(truncated_, 1);
-    if (start_ps != clipped.start_ps) encoded_.Int64(true_start_ns_, start_ps / 1000);
-    if (end_ps != clipped.end_ps) encoded_.Int64(true_end_ns_, end_ps / 1000);
+    encoded_.Int64(Stat("truncated"), 1);
+    if (start_ps != clipped.start_ps) encoded_.Int64(Stat("true_start_ns"), start_ps / 1000);
+    if (end_ps != clipped.end_ps) encoded_.Int64(Stat("true_end_ns"), end_ps / 1000);
     return clipped;
   }
 
@@ -303,7 +306,7 @@ class ForeignXSpace::PlaneMerge {
     xspace::StatsEncoder metadata(xspace::StatsOf::kEventMetadata);
     metadata.Int64(Stat("inferred"), 1);
     const uint64_t event_id = owner_->names_->Event(
-        plane_, absl::StrCat(owner_->options_.origin, " step"), {}, metadata.bytes());
+        Plane(), absl::StrCat(owner_->options_.origin, " step"), {}, metadata.bytes());
     for (size_t i = 0; i + 1 < steps.boundaries_ps.size(); ++i) {
       const int64_t start_ps = time_->ToPs(begin_ns_, steps.boundaries_ps[i]);
       const int64_t end_ps = time_->ToPs(begin_ns_, steps.boundaries_ps[i + 1]);
@@ -332,8 +335,7 @@ class ForeignXSpace::PlaneMerge {
   const ForeignWindow* const window_;
   const int64_t start_unix_ns_;
   const bool is_host_;
-  const xspace::PlaneKey plane_;
-  uint64_t truncated_ = 0, true_start_ns_ = 0, true_end_ns_ = 0;
+  xspace::PlaneKey plane_ = 0;
   HashMap<uint64_t, StatName> stats_by_id_;
   HashMap<uint64_t, EventName> event_names_;
   xspace::StatsEncoder encoded_{xspace::StatsOf::kEvent};

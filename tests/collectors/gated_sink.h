@@ -2,6 +2,7 @@
 #ifndef TESTS_COLLECTORS_GATED_SINK_H_
 #define TESTS_COLLECTORS_GATED_SINK_H_
 
+#include <cstdint>
 #include <set>
 #include <string_view>
 
@@ -14,11 +15,16 @@ class GatedSink : public xspace::ItemSink {
  public:
   explicit GatedSink(xspace::ItemSink* store) : store_(store) {}
   [[nodiscard]] bool Append(xspace::ItemKind kind, std::string_view body) override {
-    return refused.count(kind) == 0 && store_->Append(kind, body);
+    if (refused.count(kind) != 0 && refusals > 0) {
+      --refusals;
+      return false;
+    }
+    return store_->Append(kind, body);
   }
   bool Full() const override { return false; }
 
   std::set<xspace::ItemKind> refused;
+  uint64_t refusals = UINT64_MAX;  // after so many, all kinds pass
 
  private:
   xspace::ItemSink* const store_;

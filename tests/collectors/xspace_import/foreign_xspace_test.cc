@@ -378,6 +378,31 @@ TEST(ForeignXSpaceTest, AFullStoreIsCounted) {
   EXPECT_GT(merged->account().events, 10'000u);
 }
 
+// Each declaration is made again once there is room: of the plane, the line, the names and the stats.
+TEST(ForeignXSpaceTest, AStoreThatWasFullTakesTheLaterEventsOfALine) {
+  for (const auto kind :
+       {xspace::ItemKind::kPlane, xspace::ItemKind::kLine, xspace::ItemKind::kNames}) {
+    for (const char* plane : {"/host:CPU", "/device:TPU:0"}) {
+      XSpace space = SpaceOfTest();
+      PlaneMaker maker(space.add_planes(), plane);
+      XLine* const line = maker.Line(-1, "x");
+      for (int i = 0; i < 100; ++i) {
+        maker.Int(maker.Event(line, "e", 1000 * i, 500), "number", i);
+      }
+      Merged merged;
+      merged.sink().refused = {kind};
+      merged.sink().refusals = 20;
+      ASSERT_TRUE(merged.Merge(space).ok());
+      merged.Read();
+      EXPECT_GT(merged->account().lost_by_cause.at("store_full"), 0u);
+      const std::vector<ReadEvent> events = merged.Named("e");
+      ASSERT_GT(events.size(), 70u) << plane << ", " << static_cast<int>(kind);
+      EXPECT_EQ(events.back().line, "x");
+      EXPECT_EQ(events.back().ints.at("number"), 99);
+    }
+  }
+}
+
 TEST(ForeignXSpaceTest, BytesThatEndAnywhereAreAnErrorAndNoHarm) {
   XSpace space = WithSteps();
   PlaneMaker metadata(space.add_planes(), "/host:metadata");

@@ -17,6 +17,7 @@
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/store.h"
 #include "tensorflow/xplane.pb.h"
+#include "tests/collectors/gated_sink.h"
 
 namespace jobscope::framework {
 
@@ -128,10 +129,10 @@ struct ReadEvent {
 class Merged {
  public:
   explicit Merged(ForeignOptions options = {}, size_t store_bytes = 64 << 20)
-      : store_(store_bytes), names_(&store_), merge_(&store_, &names_, Named(std::move(options))) {}
+      : store_(store_bytes), names_(&sink_), merge_(&sink_, &names_, Named(std::move(options))) {}
 
   ForeignXSpace* operator->() { return &merge_; }
-  xspace::Store& store() { return store_; }
+  GatedSink& sink() { return sink_; }
   absl::Status Merge(const XSpace& space, ForeignWindow window = {}) {
     return merge_.Merge(space.SerializeAsString(), TimeOfTest(), window);
   }
@@ -224,6 +225,7 @@ class Merged {
   }
 
   xspace::Store store_;
+  GatedSink sink_{&store_};
   xspace::Names names_;
   ForeignXSpace merge_;
   XSpace space_;
