@@ -474,7 +474,8 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
   if (!report->findings.empty()) {
     if (!report->verdict.why_undecidable.empty()) {
       report->warnings.push_back(
-          absl::StrCat("not decidable beside the verdict: ", report->verdict.why_undecidable));
+          absl::StrCat("not decidable beside the verdict: ", report->verdict.why_undecidable, "; ",
+                       report->verdict.advice));
     }
     AddLargerBound(measured, report);
     report->verdict = report->findings.front();

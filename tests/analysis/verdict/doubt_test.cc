@@ -12,6 +12,7 @@
 namespace jobscope::analysis {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -67,6 +68,21 @@ TEST_F(DoubtTest, LossesOfAStraggler) {
       4, 40, [](int rank, int) { return rank == 1 ? 30.0 : 5.0; }, [](int, int) { return 50.0; });
   EXPECT_EQ(VerdictWithLosses(1, 4)["workers"], json({"w1"}));
   ExpectLossesDecide(VerdictWithLosses(1, 6));
+}
+
+TEST_F(DoubtTest, ADoubtBesideTheVerdictComesWithItsAdvice) {
+  AddRanks(
+      4, 40, [](int rank, int step) { return rank == 1 + 2 * (step % 2) ? 30.0 + 10 * rank : 5.0; },
+      [](int, int) { return 50.0; });
+  WriteManifest();
+  absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok()) << digests.status();
+  digests->workers[1].set_step_thread_attempted(1000);
+  digests->workers[1].set_step_thread_lost(6);
+  const json report = json::parse(ReportJson(Reduce(*digests)), nullptr, false);
+  EXPECT_EQ(report["verdict"]["workers"], json({"w3"})) << report["verdict"];
+  EXPECT_THAT(report["warnings"].dump(),
+              AllOf(HasSubstr("not decidable beside the verdict"), HasSubstr("how to lose less")));
 }
 
 TEST_F(DoubtTest, AnEffectBelowTheUncertaintyOfTheClocks) {
