@@ -108,6 +108,12 @@ Digests MapTraces(const RunFiles& run) {
   return digests;
 }
 
+// A run without a manifest reports no outcomes: its workers are its traces.
+bool HasTrace(const v1::RunDigest::Worker& worker) {
+  const Reported<Outcome> outcome(worker.outcome());
+  return worker.outcome().empty() || outcome == Outcome::kOk || outcome == Outcome::kTruncated;
+}
+
 // Removes the digests of other runs, which were in the directory before. Returns worker -> run.
 std::map<std::string, std::string> TakeOthers(Digests* digests) {
   std::map<std::string, std::string> others;
@@ -133,8 +139,7 @@ void AddUnread(Digests* digests) {
     if (!worker.unreadable().empty() && present.count(worker.name()) == 0) {
       // A machine without the trace says so, and another one may have read it.
       digests->missing.push_back({worker.name(), worker.unreadable()});
-    } else if (other != others.end() &&
-               (worker.outcome().empty() || Reported<Outcome>(worker.outcome()) == Outcome::kOk)) {
+    } else if (other != others.end() && HasTrace(worker)) {
       digests->missing.push_back(
           {worker.name(), absl::StrCat("its digest is of another run: ", other->second)});
     }

@@ -115,6 +115,23 @@ TEST_F(StaleDigestsTest, ADigestOfAnotherRunIsLeftOutAndReported) {
       json::array({json({{"worker", "w3"}, {"reason", "its digest is of another run: earlier"}})}));
 }
 
+TEST_F(StaleDigestsTest, ATruncatedTraceHadADigestToo) {
+  AddRuns(4);
+  workers_[3]["outcome"] = "truncated";
+  workers_[3]["reason"] = "shutdown";
+  WriteManifest();
+  AddDigests(directory_.path());
+  fs::remove(digests_.path() + "/w3.digest");
+  const absl::StatusOr<Digests> earlier = ReadDigests(earlier_.path());
+  const TemporaryDirectory only_earlier;
+  ASSERT_TRUE(earlier.ok() && WriteDigests(*earlier, only_earlier.path()).ok());
+  fs::copy(only_earlier.path() + "/w3.digest", digests_.path() + "/w3.digest");
+  const json report = ReportOf(digests_.path());
+  EXPECT_EQ(
+      report["missing"],
+      json::array({json({{"worker", "w3"}, {"reason", "its digest is of another run: earlier"}})}));
+}
+
 TEST_F(StaleDigestsTest, AMissingWorkerIsNotTakenFromAnotherRun) {
   AddRuns(4);
   for (int rank = 4; rank < 8; ++rank) {
