@@ -16,11 +16,14 @@ SUFFIXES = (".h", ".cc", ".c", ".proto", ".py", ".pyi", ".md", ".sh", ".cmake", 
 NAMES = ("Makefile", "CMakeLists.txt")
 
 
+BETWEEN_WORDS = r"\s+(?:(?://+|#|\*)\s+)?"  # a phrase may go on in the next line of a comment
+
+
 def pattern_of(word):
     """A word in backticks is part of an identifier, in this case; any other is whole words, in any case."""
     if word.startswith("`"):
         return re.compile(re.escape(word.strip("`")))
-    return re.compile(r"(?<!\w)" + r"\s+".join(map(re.escape, word.split())) + r"(?!\w)", re.IGNORECASE)
+    return re.compile(r"(?<!\w)" + BETWEEN_WORDS.join(map(re.escape, word.split())) + r"(?!\w)", re.IGNORECASE)
 
 
 def retired_in(glossary):
@@ -34,10 +37,9 @@ def found_in(text, retired):
     """Yields (line number, word, what to say)."""
     lower = text.lower()
     candidates = [(pattern, instead) for part, pattern, instead in retired if part in lower]
-    for number, line in enumerate(text.splitlines() if candidates else (), 1):
-        for pattern, instead in candidates:
-            for match in pattern.finditer(line):
-                yield number, match[0], instead
+    for pattern, instead in candidates:
+        for match in pattern.finditer(text):
+            yield text.count("\n", 0, match.start()) + 1, " ".join(match[0].split()), instead
 
 
 def main():

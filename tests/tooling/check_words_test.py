@@ -41,6 +41,13 @@ class CheckWordsTest(unittest.TestCase):
         self.assertIn("common/x.h:2", output)
         self.assertIn("say GIL", output)
 
+    def test_a_phrase_over_two_lines_is_found(self):
+        for text in ("\n// x snake's\n    // lock is taken.\n", "\n# Snake's\n# lock\n", "\n* the snake's\n  lock\n"):
+            with self.subTest(text):
+                code, output = check({"common/x.h": text})
+                self.assertEqual(code, 1)
+                self.assertIn("common/x.h:2", output)
+
     def test_all_kinds_of_files_are_read(self):
         for path in ("tests/a/x_test.cc", "bench/x.py", "cmake/x.cmake", "Makefile", "CMakeLists.txt", "tests/CMakeLists.txt", "README.md",
                      "analysis/output/x.css", "analysis/output/x.js", "docs/glossary/x.md"):  # fmt: skip

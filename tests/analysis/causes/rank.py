@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of the job of causes.py: PyTorch's DistributedDataParallel over gloo. Trains until it is killed, and slows itself as it is
-told. Knows nothing of jobscope; keeps accounts of its own, from the kernel's clocks, by which the test judges the report.
+"""One rank of the job of causes.py: PyTorch's DistributedDataParallel over gloo. Trains until it is killed, and slows itself on
+command. Knows nothing of jobscope; keeps accounts of its own, from the kernel's clocks, by which the test judges the report.
 
     rank.py RANK RANKS STORE
 

@@ -22,8 +22,8 @@
 
 namespace jobscope {
 
-// Files as PyPI lays them: torch/version.py and torch/lib/libtorch_cpu.so, which is loaded for
-// good.
+// Files where PyPI's wheel has them: torch/version.py and torch/lib/libtorch_cpu.so. The library
+// stays loaded.
 class FakeTorch {
  public:
   static FakeTorch& Get() {
