@@ -68,11 +68,11 @@ void AddWarnings(const ReportInput& input, const jobscope_totals& totals, Collec
                         "(JOBSCOPE_STORE_MB), or record less",
                         *input.full_after_s, input.full_for_s));
   }
-  if (totals.dictionary_full > 0) {
+  if (input.events_without_a_name) {
     report->warnings.push_back(
-        absl::StrFormat("%d names were refused because the process's dictionary of names is full; "
-                        "their events are named '(dictionary full)'",
-                        totals.dictionary_full));
+        "the process's dictionary of names is full: events that are named '(dictionary full)' had "
+        "names of their own; give scopes fewer different names, and put what varies into an "
+        "argument");
   }
   if (input.threads_without_ring > 0) {
     const uint64_t most = input.reader->max_listed_without_ring;

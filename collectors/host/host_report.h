@@ -18,7 +18,8 @@ namespace jobscope::host {
 struct ReportInput {
   const Reader* reader = nullptr;
   const ThreadLines* lines = nullptr;
-  bool recorded = false;  // the window was open
+  bool recorded = false;               // the window was open
+  bool events_without_a_name = false;  // the recorder's dictionary had no space for a site
   jobscope_totals totals_at_start{};
   double ticks_per_second = 1e9;
   uint64_t threads_without_ring = 0;

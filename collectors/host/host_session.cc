@@ -280,6 +280,7 @@ ReportInput HostSession::AccountSoFar(bool recorded) const {
   input.reader = reader_;
   input.lines = &lines_.lines();
   input.recorded = recorded;
+  input.events_without_a_name = encoder_ != nullptr && encoder_->has_events_without_a_name();
   input.totals_at_start = totals_at_start_;
   input.ticks_per_second = ticks_.ticks_per_second();
   input.threads_without_ring = threads_.without_ring();

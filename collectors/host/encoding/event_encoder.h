@@ -82,6 +82,8 @@ class EventEncoder {
   // Places waiting open scopes and flows, because the thread or the session has ended.
   void FinishThread(ThreadState* thread);
   xspace::PlaneKey plane() const { return sites_.plane(); }
+  // Returns whether there were events whose names the recorder's dictionary had no space for.
+  bool has_events_without_a_name() const { return sites_.Has(JOBSCOPE_SITE_WITHOUT_A_NAME); }
   const Window& window() const { return *window_; }
 
   // Call it after each pass over the threads.

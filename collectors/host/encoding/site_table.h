@@ -52,6 +52,8 @@ class SiteTable {
     return id < sites_.size() && sites_[id] != nullptr && sites_[id]->complete ? sites_[id]
                                                                                : Load(id);
   }
+  // Returns whether Find has found the site.
+  bool Has(uint32_t id) const { return id < sites_.size() && sites_[id] != nullptr; }
   // Returns the stat id of an interned name, for StatsEncoder::Ref; 0: there is none, write the
   // name itself.
   uint64_t NameRef(uint32_t name_id);

@@ -23,7 +23,7 @@ inline constexpr uint32_t kMaxCategoryBytes = 32;
 inline constexpr uint32_t kMaxKeyBytes = 32;
 
 // The id of a site for which there is no space.
-inline constexpr uint32_t kSiteOfFullDictionary = 1;
+inline constexpr uint32_t kSiteOfFullDictionary = JOBSCOPE_SITE_WITHOUT_A_NAME;
 
 // Returns the id of the site with this (name, file, line); registers it if it is new. Never 0.
 uint32_t FindOrAddSite(const jobscope_site& site, const char* const* keys, uint32_t key_count,

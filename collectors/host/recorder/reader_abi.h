@@ -60,6 +60,9 @@ struct jobscope_record {
   uint64_t arg;
 };
 
+// The site of all events whose own site found no space in the dictionary.
+#define JOBSCOPE_SITE_WITHOUT_A_NAME 1u
+
 // Describes a site of the dictionary. The strings live as long as the process.
 struct jobscope_site_info {
   const char* name;

@@ -17,7 +17,7 @@
 
 namespace jobscope {
 
-inline constexpr uint32_t kPlain = 1;
+inline constexpr uint32_t kPlain = 7;
 inline constexpr uint32_t kStep = 2;
 inline constexpr uint32_t kArgs = 3;
 inline constexpr uint32_t kAsync = 4;
