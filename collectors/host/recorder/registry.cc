@@ -42,7 +42,8 @@ std::atomic<uint64_t> g_next_serial{1};
 std::atomic<uint32_t> g_hold{0};
 FreeList g_free[kSizeClasses];
 
-ThreadState g_dead(kDead);
+ThreadState g_dead(kDead);        // of threads that have returned their state
+ThreadState g_unattached(kDead);  // of threads that got none
 ThreadState g_attaching(kAttaching);
 
 // A name given to a thread before its first record. The entry belongs to the thread until it
@@ -109,7 +110,7 @@ ThreadState* MapState(uint32_t size_class) {
   state->index = index;
   state->size_class = size_class;
   if (has_ring) g_ring_count.fetch_add(1, std::memory_order_relaxed);
-  g_states[index].store(state, std::memory_order_release);
+  g_states[index].store(state);
   return state;
 }
 
@@ -182,6 +183,17 @@ void DropPendingName() {
   g_pending_free.Push(index, NextPending);
 }
 
+// Makes the calling thread record into the state.
+void Adopt(ThreadState* state) {
+  Own(state);
+  if (t_slot.pending_name != 0) {
+    StoreName(state, g_pending[t_slot.pending_name - 1].words);
+    DropPendingName();
+  }
+  if (g_has_exit_key) pthread_setspecific(g_exit_key, state);
+  t_slot.state = state;
+}
+
 // Returns a state to the free ones. A state without a ring has nothing to read, so nobody holds it.
 // A thread that saw `hold` unset frees its state; otherwise the reader does, unless it has released
 // its hold in between: then one of the two wins the exchange.
@@ -222,33 +234,27 @@ ThreadState* Attach() {
   t_slot.state = &g_attaching;
   ThreadState* state = Alive() ? ObtainState() : nullptr;
   if (state == nullptr) {
-    t_slot.state = &g_dead;
-    return &g_dead;
+    t_slot.state = &g_unattached;
+    return &g_unattached;
   }
-  Own(state);
-  if (t_slot.pending_name != 0) {
-    StoreName(state, g_pending[t_slot.pending_name - 1].words);
-    DropPendingName();
-  }
-  if (g_has_exit_key) pthread_setspecific(g_exit_key, state);
-  t_slot.state = state;
+  Adopt(state);
   return state;
 }
 
-ThreadState* TakeRing(ThreadState* bare) {
-  if ((bare->stack.load(std::memory_order_relaxed) & kMaxDepth) != 0) return bare;
+ThreadState* TakeRing(ThreadState* old) {
+  const bool is_bare = old->mode.load(std::memory_order_relaxed) == kBare;
+  if (!is_bare && old != &g_unattached) return old;
+  if ((old->stack.load(std::memory_order_relaxed) & kMaxDepth) != 0) return old;
   const KeepErrno keep_errno;
   ThreadState* state = PopFreeRing();
-  if (state == nullptr) return bare;
+  if (state == nullptr) return old;
   t_slot.state = &g_attaching;
-  Own(state);
+  Adopt(state);
+  if (!is_bare) return state;
   uint64_t words[kNameWords];
-  for (uint32_t i = 0; i < kNameWords; ++i)
-    words[i] = bare->name[i].load(std::memory_order_relaxed);
-  if (bare->name_version.load(std::memory_order_relaxed) != 0) StoreName(state, words);
-  if (g_has_exit_key) pthread_setspecific(g_exit_key, state);
-  t_slot.state = state;
-  Retire(bare);
+  for (uint32_t i = 0; i < kNameWords; ++i) words[i] = old->name[i].load(std::memory_order_relaxed);
+  if (old->name_version.load(std::memory_order_relaxed) != 0) StoreName(state, words);
+  Retire(old);
   return state;
 }
 
@@ -258,7 +264,7 @@ void SetThreadName(const char* name) {
   uint64_t words[kNameWords] = {};
   memcpy(words, name, strnlen(name, sizeof(words) - 1));
   ThreadState* state = t_slot.state;
-  if (state != nullptr) {
+  if (state != nullptr && state != &g_unattached) {
     const uint32_t mode = state->mode.load(std::memory_order_relaxed);
     if (mode == kRing || mode == kBare) StoreName(state, words);
     return;
@@ -316,11 +322,11 @@ void Release(uint64_t serial) {
   if (state->status.compare_exchange_strong(held, kFree)) PushFree(state);
 }
 
-// Sequentially consistent, as are g_hold and `status`: HoldEnded must see the state of each thread
-// that retired while it still saw the hold.
+// Sequentially consistent, as are g_states, g_hold and `status`: HoldEnded must see the state of
+// each thread that retired while it still saw the hold.
 uint32_t StateCount() { return Alive() ? g_state_count.load() : 0; }
 
-ThreadState* StateAt(uint32_t index) { return g_states[index].load(std::memory_order_acquire); }
+ThreadState* StateAt(uint32_t index) { return g_states[index].load(); }
 
 ThreadState* FindState(uint64_t serial) {
   if (serial == 0 || !Alive()) return nullptr;

@@ -41,10 +41,10 @@ void InitThreadExit();
 // other is available.
 ThreadState* Attach();
 
-// Gets a ring for the calling thread, which has the state `bare` without one; rings become free
-// when threads end. Returns the thread's new state, or `bare` while no ring is free or while `bare`
-// holds open scopes. Must not be called in the middle of a record that uses `bare`.
-ThreadState* TakeRing(ThreadState* bare);
+// Gets a ring for the calling thread, which has the state `old`, if that has none and holds no open
+// scopes; rings become free when threads end. Returns the thread's new state, or `old`. Must not be
+// called in the middle of a record that uses `old`.
+ThreadState* TakeRing(ThreadState* old);
 
 void SetThreadName(const char* name);
 

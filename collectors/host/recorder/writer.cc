@@ -114,15 +114,19 @@ class SlowCall {
   const bool outermost_;
 };
 
-// A scope that began on the shared dead state is counted when it ends, as all scopes are. An
-// outermost one checks whether a ring is free now.
+// Routes the begin of a scope or step. Takes a ring if one is free now.
+Routed RouteBegin(const SlowCall& call) {
+  const Routed routed = RouteSlow(0);
+  if (routed.state == nullptr || HasRing(routed.state) || !call.outermost()) return routed;
+  ThreadState* const state = TakeRing(routed.state);
+  return HasRing(state) ? Routed{Route::kUse, state} : routed;
+}
+
+// A scope that began on the shared dead state is counted when it ends, as all scopes are.
 JOBSCOPE_NOINLINE jobscope_token BeginSlow(uint32_t site) {
   const SlowCall call;
-  Routed routed = RouteSlow(0);
-  if (routed.route == Route::kUse) {
-    if (!HasRing(routed.state) && call.outermost()) routed.state = TakeRing(routed.state);
-    return BeginOn(routed.state, site);
-  }
+  const Routed routed = RouteBegin(call);
+  if (routed.route == Route::kUse) return BeginOn(routed.state, site);
   if (routed.state == nullptr) return kRefused;
   if (routed.state->mode.load(std::memory_order_relaxed) == kDead) return {Ticks(), kNowhere};
   g_counters.reentered.fetch_add(1, std::memory_order_relaxed);
@@ -196,10 +200,9 @@ inline jobscope_token StepBeginOn(ThreadState* state, uint32_t site, int64_t num
   return {begin, state->place | (stack & kMaxDepth)};
 }
 
-// An outermost step checks whether a ring is free now, as BeginSlow does.
 JOBSCOPE_NOINLINE jobscope_token StepBeginSlow(uint32_t site, int64_t number) {
   const SlowCall call;
-  Routed routed = RouteSlow(0);
+  const Routed routed = RouteBegin(call);
   if (routed.state == nullptr) return kRefused;
   if (routed.state->mode.load(std::memory_order_relaxed) == kDead) {
     g_counters.no_ring.fetch_add(1, std::memory_order_relaxed);
@@ -211,7 +214,6 @@ JOBSCOPE_NOINLINE jobscope_token StepBeginSlow(uint32_t site, int64_t number) {
     g_counters.reentered.fetch_add(2, std::memory_order_relaxed);
     return kRefused;
   }
-  if (!HasRing(routed.state) && call.outermost()) routed.state = TakeRing(routed.state);
   return StepBeginOn(routed.state, site, number);
 }
 

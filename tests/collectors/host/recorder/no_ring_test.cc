@@ -109,17 +109,11 @@ TEST(NoRing, ThreadsBeyondTheCapAreCountedAndListed) {
   EXPECT_EQ(FindThread(serial).has_ring, 1);
 }
 
-// A thread that came when there was no ring gets one that another thread gave back: at its next
-// outermost scope, because what it is inside of stands in the state that it has.
-TEST(NoRing, AThreadWithoutARingTakesOneThatComesBack) {
+// Threads that have taken all rings, and keep them until `left`.
+std::vector<std::thread> OwnersOfAllRings(const std::shared_future<void>& left) {
   constexpr uint64_t kRingBytes = 1024 * 32 + 4096;
-  ASSERT_EQ(Reader()->configure(1024, 3 * kRingBytes + 100), 0);
-  Recording recording(kAllBits);
+  EXPECT_EQ(Reader()->configure(1024, 3 * kRingBytes + 100), 0);
   Reader()->hold_ended(0);
-
-  // All rings are taken, by threads that stay until the promise is set.
-  std::promise<void> leave;
-  std::shared_future<void> left = leave.get_future().share();
   std::vector<std::thread> owners;
   for (int i = 0; i < 3; ++i) {
     std::promise<uint64_t> serial;
@@ -127,8 +121,17 @@ TEST(NoRing, AThreadWithoutARingTakesOneThatComesBack) {
       serial.set_value(MySerial());
       left.wait();
     });
-    ASSERT_EQ(FindThread(serial.get_future().get()).has_ring, 1);
+    EXPECT_EQ(FindThread(serial.get_future().get()).has_ring, 1);
   }
+  return owners;
+}
+
+// A thread that came when there was no ring gets one that another thread gave back: at its next
+// outermost scope, because what it is inside of stands in the state that it has.
+TEST(NoRing, AThreadWithoutARingTakesOneThatComesBack) {
+  Recording recording(kAllBits);
+  std::promise<void> leave;
+  std::vector<std::thread> owners = OwnersOfAllRings(leave.get_future().share());
 
   std::thread([&] {
     SetThreadName("latecomer");
@@ -153,9 +156,11 @@ TEST(NoRing, AThreadWithoutARingTakesOneThatComesBack) {
   }).join();
 }
 
+// So many have an entry of their own. The others get a ring that comes back, too.
 TEST(NoRing, TheReaderKnowsHowManyAreListedAtMost) {
   Recording recording(kAllBits);
-  ASSERT_EQ(Reader()->configure(1024, 0), 0);
+  std::promise<void> leave_rings;
+  std::vector<std::thread> owners = OwnersOfAllRings(leave_rings.get_future().share());
   const uint32_t most = Reader()->max_listed_without_ring;
   ASSERT_GT(most, 0u);
   std::promise<void> leave;
@@ -172,6 +177,26 @@ TEST(NoRing, TheReaderKnowsHowManyAreListedAtMost) {
   }
   uint32_t without_ring = 0;
   for (const jobscope_thread_info& info : ListThreads()) without_ring += 1 - info.has_ring;
+
+  std::thread([&] {
+    EXPECT_EQ(FindThread(MySerial()).serial, 0u) << "listed";
+    const uint64_t before = Totals().no_ring_events;
+    {
+      JOBSCOPE_SCOPE("outer");
+      leave_rings.set_value();
+      for (std::thread& owner : owners) owner.join();
+      { JOBSCOPE_STEP("step", 1); }
+    }
+    { JOBSCOPE_SCOPE("next"); }
+    EXPECT_EQ(Totals().no_ring_events, before);
+    const jobscope_thread_info info = FindThread(MySerial());
+    EXPECT_EQ(info.has_ring, 1);
+    jobscope_cursor cursor = {info.first_record, info.first_event};
+    const ReadAllResult all = ReadAll(info.serial, &cursor);
+    ASSERT_EQ(all.events.size(), 4u);  // the step's begin and end
+    EXPECT_EQ(all.events[2].name, "outer");
+    EXPECT_EQ(all.events[3].name, "next");
+  }).join();
   leave.set_value();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(without_ring, most);
