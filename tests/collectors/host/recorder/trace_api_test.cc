@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "jobscope/trace.h"
 #include "tests/collectors/host/recorder/recorded.h"
@@ -311,6 +313,36 @@ TEST(TraceApi, NamesOfThreadsThatNeverRecordedAreGivenBack) {
   for (int i = 0; i < 5000; ++i) {
     std::thread([] { SetThreadName("never records"); }).join();
   }
+  jobscope_totals after;
+  jobscope_trace_reader()->totals(&after);
+  EXPECT_EQ(after.dictionary_full, before.dictionary_full);
+}
+
+// The thread keeps the OS's name, and nothing is said to be missing.
+TEST(TraceApi, ANameBeyondTheRoomForNamesOfThreadsThatHaveNotRecordedIsNoLoss) {
+  jobscope_totals before;
+  jobscope_trace_reader()->totals(&before);
+  std::promise<void> leave;
+  std::shared_future<void> left = leave.get_future().share();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 1100; ++i) {  // there is room for 1,024
+    std::promise<void> named;
+    threads.emplace_back([&named, left] {
+      SetThreadName("has not recorded");
+      named.set_value();
+      left.wait();
+    });
+    named.get_future().wait();
+  }
+  uint64_t last = 0;
+  std::thread([&] {
+    pthread_setname_np(pthread_self(), "os-name");
+    SetThreadName("finds no room");
+    last = MySerial();
+  }).join();
+  leave.set_value();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_STREQ(FindThread(last).name, "os-name");
   jobscope_totals after;
   jobscope_trace_reader()->totals(&after);
   EXPECT_EQ(after.dictionary_full, before.dictionary_full);
