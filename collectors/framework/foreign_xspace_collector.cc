@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "collectors/framework/profiler_session.py.h"
 #include "collectors/python/bridge/api.h"
+#include "collectors/python/bridge/interpreter.h"
 #include "collectors/torch/torch_steps.h"
 #include "common/clock/monotonic.h"
 #include "common/process/own_environment.h"

@@ -20,7 +20,7 @@
 #include "collectors/collector.h"
 #include "collectors/framework/mapped_xspace.h"
 #include "collectors/framework/profiler_handover.h"
-#include "collectors/python/bridge/interpreter.h"
+#include "collectors/python/bridge/script.h"
 #include "collectors/xspace_import/foreign_xspace.h"
 #include "common/containers/hash_table.h"
 #include "common/sync/mutex.h"

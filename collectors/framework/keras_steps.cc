@@ -11,6 +11,7 @@
 #include "collectors/framework/keras_steps.py.h"
 #include "collectors/inferred/inferred_steps.h"
 #include "collectors/python/bridge/interpreter.h"
+#include "collectors/python/bridge/script.h"
 #include "collectors/torch/torch_steps.h"
 #include "common/log/log.h"
 

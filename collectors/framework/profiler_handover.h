@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "collectors/framework/mapped_xspace.h"
-#include "collectors/python/bridge/interpreter.h"
+#include "collectors/python/bridge/script.h"
 #include "common/sync/mutex.h"
 
 namespace jobscope::framework {

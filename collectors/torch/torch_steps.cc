@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectors/inferred/inferred_steps.h"
 #include "collectors/python/bridge/interpreter.h"
+#include "collectors/python/bridge/script.h"
 #include "collectors/torch/torch_compile.h"
 #include "collectors/torch/torch_steps.py.h"
 #include "common/log/log.h"

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "collectors/python/bridge/api.h"
 #include "collectors/python/bridge/gil.h"
-#include "collectors/python/bridge/interpreter.h"
+#include "collectors/python/bridge/script.h"
 
 namespace jobscope::python {
 

@@ -15,19 +15,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/xspace/assemble/byte_sink.h"
 #include "common/xspace/assemble/item_index.h"
 #include "common/xspace/segment/store.h"
 
 namespace jobscope::xspace {
-
-// Receives the bytes of an XSpace, in order.
-class ByteSink {
- public:
-  virtual ~ByteSink() = default;
-  // Takes `bytes`. Stable bytes lie in the items' own memory and may be kept by reference while
-  // that lives; others must be copied before the call returns.
-  virtual absl::Status Write(std::string_view bytes, bool stable) = 0;
-};
 
 // protobuf can only read files below 2 GiB.
 inline constexpr uint64_t kMaxPartBytes = uint64_t{1900} << 20;

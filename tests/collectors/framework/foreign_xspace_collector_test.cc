@@ -14,6 +14,8 @@
 
 #include "collectors/framework/jax_collector.h"
 #include "collectors/framework/tensorflow_collector.h"
+#include "collectors/python/bridge/interpreter.h"
+#include "collectors/python/bridge/script.h"
 #include "tests/collectors/framework/foreign_fakes.py.h"
 #include "tests/collectors/host/session_driver.h"
 #include "tests/collectors/throwing_sink.h"

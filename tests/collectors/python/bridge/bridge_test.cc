@@ -16,6 +16,7 @@
 #include "collectors/python/bridge/api.h"
 #include "collectors/python/bridge/gil.h"
 #include "collectors/python/bridge/interpreter.h"
+#include "collectors/python/bridge/script.h"
 #include "common/process/fork_pause.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
