@@ -132,6 +132,9 @@ inline constexpr size_t kMaxConnectionDescriptors = 64;
 // The last free descriptors of the process belong to the job: the server accepts nothing while
 // fewer are free (plus two for the connection itself).
 inline constexpr size_t kFreeDescriptors = 16;
+// Memory that must be mappable when gRPC gets a connection, because gRPC ends the process if an
+// allocation fails: with up to 4 MiB it sometimes did. Covers one more thread with its stack.
+inline constexpr uint64_t kConnectionBytes = uint64_t{16} << 20;
 // How long a connection may stay silent, and how long its TLS handshake and HTTP/2's first exchange
 // may take.
 inline constexpr absl::Duration kMaxSilence = absl::Seconds(10);

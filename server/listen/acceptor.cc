@@ -47,6 +47,7 @@ constexpr size_t kMaxClosing = 8;
 constexpr int64_t kClosingRetryNs = 1'000'000;
 constexpr size_t kUnknownQueue = 1'000;
 constexpr int64_t kMinWarningIntervalNs = 60'000'000'000;
+constexpr char kMoreMemory[] = "Raise its limit (ulimit -v, ulimit -d)";
 
 int64_t NowNs() { return static_cast<int64_t>(MonotonicNow()); }
 
@@ -141,8 +142,12 @@ class Acceptor::Loop {
   // Closes it; it remains in the list for as long as gRPC has it.
   std::vector<Connection>::iterator End(std::vector<Connection>::iterator connection);
   void Pause(int64_t until_ns) { paused_until_ns_ = until_ns; }
-  // Does not throw.
-  void PauseAndWarn(int64_t now_ns, absl::string_view why);
+  void PauseAndWarn(int64_t now_ns, absl::string_view why) {
+    Pause(now_ns + kRetryNs);
+    Warn(why, "Raise the limit on open files (ulimit -n) if that lasts");
+  }
+  // Logs at most one warning per minute. Does not throw.
+  void Warn(absl::string_view why, absl::string_view remedy);
 
   std::vector<ListenSocket> listeners_;
   const AcceptorLimits limits_;
@@ -211,7 +216,8 @@ void Acceptor::Loop::Run() {
     try {
       RunOnce();
     } catch (const std::bad_alloc&) {
-      PauseAndWarn(NowNs(), "out of memory");
+      Pause(NowNs() + kRetryNs);
+      Warn("the process has no memory left", kMoreMemory);
       // A connection with data to read would wake the next poll at once.
       pollfd wake = {wake_fd_, POLLIN, 0};
       (void)poll(&wake, 1, kRetryNs / 1'000'000);
@@ -307,6 +313,10 @@ bool Acceptor::Loop::Give(Connection* connection) {
   const ssize_t peeked = recv(connection->own_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (peeked < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (peeked <= 0) return false;  // closed without sending anything
+  if (!HasMemory(limits_.free_bytes)) {
+    Warn("the process has almost no memory left", kMoreMemory);
+    return false;
+  }
   const bool admitted =
       !admit_ || admit_(connection->listener, connection->own_fd, connection->peer);
   {
@@ -435,16 +445,15 @@ std::vector<Connection>::iterator Acceptor::Loop::End(
   return std::next(connection);
 }
 
-void Acceptor::Loop::PauseAndWarn(int64_t now_ns, absl::string_view why) {
-  Pause(now_ns + kRetryNs);
+void Acceptor::Loop::Warn(absl::string_view why, absl::string_view remedy) {
+  const int64_t now_ns = NowNs();
   if (warned_ns_ != 0 && now_ns < warned_ns_ + kMinWarningIntervalNs) return;
   try {
     Log(LogLevel::kWarning,
-        absl::StrCat("the profiler server accepts no connection for now: ", why,
-                     ". Raise the limit on open files (ulimit -n) if that lasts"));
+        absl::StrCat("the profiler server accepts no connection for now: ", why, ". ", remedy));
     warned_ns_ = now_ns;
   } catch (const std::bad_alloc&) {
-    // A later pause warns.
+    // A later call warns.
   }
 }
 

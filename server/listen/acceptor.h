@@ -5,6 +5,7 @@
 #define SERVER_LISTEN_ACCEPTOR_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -23,6 +24,8 @@ struct AcceptorLimits {
   size_t max_descriptors = limits::kMaxConnectionDescriptors;
   // The acceptor accepts nothing while the process could open fewer descriptors than this.
   size_t free_descriptors = limits::kFreeDescriptors;
+  // A peer that sends something while less memory can be mapped is disconnected.
+  uint64_t free_bytes = limits::kConnectionBytes;
   // How long a connection may stay silent.
   absl::Duration silence = limits::kMaxSilence;
   // A handshake takes milliseconds, on a busy machine some hundred. A connection younger than
@@ -43,7 +46,8 @@ struct AcceptorLimits {
 //     them would not be accepted within two seconds. It waits while gRPC still holds eight
 //     connections that were closed;
 //   - leaves peers in the kernel's queue while there is no room, or while the process is short of
-//     descriptors, and retries every 250 ms until they are accepted. It never spins or ends.
+//     descriptors, and retries every 250 ms until they are accepted. It never spins or ends;
+//   - closes a connection instead of passing it to gRPC while the process is short of memory.
 // Has one thread, which sleeps while nobody connects. Call Start once, before Stop.
 class Acceptor {
  public:
