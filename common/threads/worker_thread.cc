@@ -60,6 +60,13 @@ int CreateThread(size_t stack_bytes, bool detached, void* (*body)(void*), void* 
   return error;
 }
 
+// Lets glibc give this thread a heap. A thread that has none when memory is short gets no part of
+// the other heaps either: its allocations fail. Volatile: the compiler would remove the calls.
+void ReserveHeap() {
+  void* const volatile heap = std::malloc(1);
+  std::free(heap);
+}
+
 struct Launch {
   std::string name;
   CpuSet cpus;
@@ -68,6 +75,7 @@ struct Launch {
 
 void* RunLaunch(void* argument) {
   const std::unique_ptr<Launch> launch(static_cast<Launch*>(argument));
+  ReserveHeap();
   pthread_setname_np(pthread_self(), launch->name.c_str());
   launch->cpus.ApplyToThisThread();
   const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
@@ -85,16 +93,21 @@ void* RunLaunch(void* argument) {
   return nullptr;
 }
 
-// Keeps threads alive until all have been counted.
+// Keeps threads alive until all have been counted, and have their heap: a thread takes that of one
+// that has ended.
 struct Probe {
+  bool reserves_heaps = false;
   Mutex mutex;
   CondVar changed;
+  size_t ready ABSL_GUARDED_BY(mutex) = 0;
   bool ended ABSL_GUARDED_BY(mutex) = false;
 
   static void* Wait(void* argument) {
     auto* const probe = static_cast<Probe*>(argument);
-    std::free(std::malloc(1));
+    if (probe->reserves_heaps) ReserveHeap();
     const MutexLock lock(&probe->mutex);
+    ++probe->ready;
+    probe->changed.NotifyAll();
     probe->changed.Wait(&probe->mutex, [probe]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(probe->mutex) {
       return probe->ended;
     });
@@ -136,10 +149,11 @@ size_t ThreadStackBytes() {
   return std::max(bytes, kStackBytes);
 }
 
-size_t FreeThreads(size_t wanted) {
+size_t FreeThreads(size_t wanted, bool reserve_heaps) {
   if (SurelyHasThreads(wanted)) return wanted;
   const size_t stack_bytes = ThreadStackBytes();  // gRPC's threads have the default size
   Probe probe;
+  probe.reserves_heaps = reserve_heaps;
   std::vector<pthread_t> threads;
   threads.reserve(wanted);
   {
@@ -154,6 +168,9 @@ size_t FreeThreads(size_t wanted) {
   }
   {
     const MutexLock lock(&probe.mutex);
+    const size_t created = threads.size();
+    probe.changed.Wait(&probe.mutex, [&probe, created]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                                         probe.mutex) { return probe.ready == created; });
     probe.ended = true;
     probe.changed.NotifyAll();
   }

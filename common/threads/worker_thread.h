@@ -17,6 +17,7 @@ namespace jobscope {
 //               application never reaches one of our threads
 //   processors  those of the process (process_cpus.h), not those that its creator is bound to
 //   scheduling  SCHED_OTHER, also if the creator runs under a real-time policy
+//   heap        its own (64 MiB of address space), from before `body` runs
 //   stack       8 MiB, whatever `ulimit -s` says; untouched, it takes only address space
 // Threads that `body` creates inherit all but the stack. An exception of `body` (out of memory) is
 // logged and ends the thread. RESOURCE_EXHAUSTED: no thread could be created, and `body` has not
@@ -28,10 +29,11 @@ absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body
 size_t ThreadStackBytes();
 
 // Returns how many threads this process can create now, at most `wanted`. If a limit may be near,
-// it creates that many, lets each allocate its own heap, as any allocating thread does, and ends
-// them all; this takes about 50 us per thread. Only from the moment when the limit is reached until
-// the call returns can the application be refused a thread because of it. Thread-safe.
-size_t FreeThreads(size_t wanted);
+// it creates that many and ends them all; this takes about 50 us per thread. With `reserve_heaps`,
+// each reserves a heap (64 MiB of address space), which glibc keeps for the next threads. Only from
+// the moment when the limit is reached until the call returns can the application be refused a
+// thread because of it. Thread-safe.
+size_t FreeThreads(size_t wanted, bool reserve_heaps = false);
 
 }  // namespace jobscope
 

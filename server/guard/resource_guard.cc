@@ -33,9 +33,8 @@ constexpr size_t kSpareThreads = 4;
 constexpr uint64_t kEntryBytes = 16 * kMiB;
 // gRPC's buffers and what the first calls allocate.
 constexpr uint64_t kServerBytes = 64 * kMiB;
-// Address space, if limited: glibc reserves 64 MiB for the heap of each thread. With 256 to 376 MiB
-// gRPC occasionally failed to create a thread, and the start then failed only after its 10 s.
-constexpr uint64_t kHeapsBytes = 768 * kMiB;
+// Address space, if limited: glibc reserves so much for the heap of each thread.
+constexpr uint64_t kHeapBytes = 64 * kMiB;
 // What a capture takes in addition to its store: rings, names, buffers.
 constexpr uint64_t kCaptureBytes = 64 * kMiB;
 
@@ -73,16 +72,18 @@ absl::Status CheckRoomForServer() {
         "can't start the profiler server: it needs ", kServerDescriptors,
         " free file descriptors, and ", free, " are left; raise the limit (ulimit -n)"));
   }
-  if (!HasMemory(kHeapsBytes)) {
+  const size_t threads = ServerThreads() + kMinCaptureThreads + kSpareThreads;
+  const uint64_t space =
+      threads * (kHeapBytes + ThreadStackBytes()) + kServerBytes + limits::kConnectionBytes;
+  if (!HasMemory(space)) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "can't start the profiler server: its threads reserve up to ", kHeapsBytes / kMiB,
-        " MiB of address space for their heaps, and those cannot be mapped; raise the limit on "
-        "address space (ulimit -v)"));
+        "can't start the profiler server: its threads reserve up to ", space / kMiB,
+        " MiB of address space, most of it for their heaps, and that cannot be mapped; raise the "
+        "limit on address space (ulimit -v)"));
   }
   MemoryHeadroom memory = FreeMemory(kServerBytes);
   if (memory.bytes < kServerBytes) return NoMemory("profiler server", memory, kServerBytes);
-  const size_t threads = ServerThreads() + kMinCaptureThreads + kSpareThreads;
-  if (const size_t free = FreeThreads(threads); free < threads) {
+  if (const size_t free = FreeThreads(threads, /*reserve_heaps=*/true); free < threads) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "can't start the profiler server: it needs ", threads, " threads, and ", free,
         " can be created; raise the limit on threads (ulimit -u, pids.max of the cgroup) or on "

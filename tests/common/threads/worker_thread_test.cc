@@ -6,7 +6,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <new>
@@ -23,6 +28,51 @@ Result OnWorkerThread(std::function<Result()> look) {
   std::promise<Result> found;
   EXPECT_TRUE(StartWorkerThread("jobscope-test", [&] { found.set_value(look()); }).ok());
   return found.get_future().get();
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kHeapsOfGlibc = false;
+#else
+constexpr bool kHeapsOfGlibc = true;
+#endif
+constexpr uint64_t kHeapMiB = 64;  // of each thread
+
+uint64_t MappedMiB() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t pages = 0;
+  statm >> pages;
+  return (pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) >> 20;
+}
+
+// Runs `test` in a process of its own: glibc keeps the heaps of ended threads for later ones.
+void ExpectInOwnProcess(bool (*test)()) {
+  if (!kHeapsOfGlibc) GTEST_SKIP() << "a sanitizer has an allocator of its own";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(_exit(test() ? 0 : 1), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(WorkerThread, HasItsHeapBeforeItsBodyRuns) {
+  ExpectInOwnProcess([] {
+    const uint64_t before = MappedMiB();
+    std::atomic<bool> runs{false};
+    const bool started = StartWorkerThread("jobscope-test", [&runs] {
+                           runs = true;
+                           for (;;) pause();
+                         }).ok();
+    while (!runs) std::this_thread::yield();
+    return started && MappedMiB() >= before + kHeapMiB;
+  });
+}
+
+TEST(FreeThreads, ReservesAHeapForEach) {
+  ExpectInOwnProcess([] {
+    rlimit limit = {};
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = uint64_t{1} << 40;  // without any limit it need not create the threads
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
+    const uint64_t before = MappedMiB();
+    return FreeThreads(3, /*reserve_heaps=*/true) == 3 && MappedMiB() >= before + 3 * kHeapMiB;
+  });
 }
 
 TEST(WorkerThread, RunsOnTheProcessorsOfTheProcessAndNotOnItsCreators) {
