@@ -6,7 +6,8 @@
 // free when the server starts. Prints "started MS ADDRESS" or "refused MS CODE TEXT", and records
 // until it reads a command from its standard input:
 //   take       takes all free threads, prints "taken N"
-//   squeeze K  leaves K MiB of address space free, prints "squeezed K"
+//   squeeze K  lowers or raises the limit so that K MiB of address space are free, prints "squeezed K"
+//   eat K      maps all but K MiB of what the limit leaves, or unmaps it, prints "eaten K"
 //   stop       stops the server, prints "stopped MS"
 // Ends through exit() at the end of its input, and on SIGTERM.
 // Exits with 77 where the limit cannot be set: threads of root are not limited, so it takes a user
@@ -17,6 +18,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -63,16 +65,33 @@ void LimitThreads(int free) {
   prctl(PR_SET_DUMPABLE, 1);  // /proc/self stays readable
 }
 
-void LimitMemory(int free_mib) {
+rlim_t MappedBytes() {
   std::ifstream statm("/proc/self/statm");
   rlim_t pages = 0;
   statm >> pages;
-  const rlim_t bytes =
-      pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (static_cast<rlim_t>(free_mib) << 20);
+  return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+}
+
+void LimitMemory(int free_mib) {
+  const rlim_t bytes = MappedBytes() + (static_cast<rlim_t>(free_mib) << 20);
   rlimit limit = {};
   getrlimit(RLIMIT_AS, &limit);
   limit.rlim_cur = bytes;  // may be raised again
   if (setrlimit(RLIMIT_AS, &limit) != 0) Unsupported("RLIMIT_AS");
+}
+
+void EatMemory(int left_mib) {
+  static void* eaten = nullptr;
+  static size_t eaten_bytes = 0;
+  if (eaten_bytes != 0) munmap(eaten, eaten_bytes);
+  eaten_bytes = 0;
+  rlimit limit = {};
+  getrlimit(RLIMIT_AS, &limit);
+  const rlim_t kept = MappedBytes() + (static_cast<rlim_t>(left_mib) << 20);
+  if (kept >= limit.rlim_cur) return;
+  eaten = mmap(nullptr, limit.rlim_cur - kept, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (eaten != MAP_FAILED) eaten_bytes = limit.rlim_cur - kept;
 }
 
 int TakeThreads() {
@@ -144,6 +163,10 @@ int main(int argc, char** argv) {
     if (std::strncmp(command, "squeeze ", 8) == 0) {
       LimitMemory(std::atoi(command + 8));
       std::printf("squeezed %s", command + 8);
+    }
+    if (std::strncmp(command, "eat ", 4) == 0) {
+      EatMemory(std::atoi(command + 4));
+      std::printf("eaten %s", command + 4);
     }
     if (std::strcmp(command, "take\n") == 0) std::printf("taken %d\n", TakeThreads());
     if (std::strcmp(command, "stop\n") == 0) {

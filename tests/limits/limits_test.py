@@ -5,118 +5,22 @@ says that it has started answers.
 JOBSCOPE_TEST_FINE_LADDER=1 climbs further, and memory in steps of 8 MiB.
 """
 import concurrent.futures
-import json
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-import typing
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import machine  # noqa: E402
-
-LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
-PROBE = os.environ["JOBSCOPE_TEST_PROBE"]
-CAPTURE = os.environ["JOBSCOPE_TEST_CAPTURE"]
-WORKER = os.environ["JOBSCOPE_TEST_LIMITED_WORKER"]
-FINE = os.environ.get("JOBSCOPE_TEST_FINE_LADDER") == "1"
-WITHOUT_SANITIZER = unittest.skipIf(os.environ.get("JOBSCOPE_TEST_SANITIZED"), "a sanitizer ends the process where memory is short")
-# The most that a start, a refusal, a stop, or a call takes. A call's time includes that of the program that makes it.
-MOST_S = 3
-# What has not come by then hangs. The library's own deadlines are a few seconds; the rest is for a busy machine.
-HANG_S = 60
-NOT_SUPPORTED = 77
-RESOURCE_EXHAUSTED = 8
-# The worker says this when it has given its stop up.
-STOP_GIVEN_UP = "has not closed"
-
-
-class Worker:
-    def __init__(self, limit="none", free=0):
-        self.process = subprocess.Popen([WORKER, LIBRARY, limit, str(free)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, bufsize=0)
-        self.said = self.hear()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            pipe.close()
-
-    def hear(self):
-        ready, _, _ = select.select([self.process.stdout], [], [], HANG_S)
-        return self.process.stdout.readline().decode().strip() if ready else "hangs"
-
-    def tell(self, command):
-        try:
-            self.process.stdin.write(command.encode() + b"\n")
-        except BrokenPipeError:
-            return "has ended"
-        return self.hear()
-
-    @property
-    def address(self):
-        return self.said.split()[2]
-
-    def call(self, *arguments):
-        """The answer to a call from another process."""
-        probe = subprocess.run([PROBE, self.address, *arguments], capture_output=True, text=True, timeout=HANG_S, check=False)
-        return json.loads(probe.stdout.splitlines()[-1])
-
-    def finish(self):
-        """Returns (exit code, standard error)."""
-        self.process.stdin.close()
-        try:
-            code = self.process.wait(HANG_S)
-        except subprocess.TimeoutExpired:
-            code = "hangs"
-        if code == "hangs":
-            self.process.kill()
-        errors = self.process.stderr.read().decode()
-        self.process.stdin = open(os.devnull, "wb")  # for __exit__
-        return code, errors
-
-
-    def capture(self):
-        """The worker's entry in the manifest of one native capture, with its exit code."""
-        with tempfile.TemporaryDirectory(prefix="jobscope-limits-") as logdir:
-            command = [CAPTURE, f"--service_addr={self.address}", f"--logdir={logdir}", "--duration_ms=50", "--protocol=native"]
-            client = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=HANG_S, check=False)
-        if client.returncode not in (0, 4):
-            return {"exit": client.returncode, "outcome": client.stderr}
-        (worker,) = json.loads(client.stdout)["workers"]
-        return {"exit": client.returncode, **{key: worker.get(key) for key in ("outcome", "reason", "events")}}
-
-
-def wrong_with_profile(worker):
-    """(what the worker said to a unary capture, what is wrong with it, or None)"""
-    captured = worker.call("profile", "50")
-    return captured, None if captured["code"] in (0, RESOURCE_EXHAUSTED) else "no answer to a unary capture"
-
-
-def wrong_with_native(worker):
-    captured = worker.capture()
-    delivered = captured["outcome"] in ("ok", "truncated") and captured["exit"] == 0
-    refused = captured["outcome"] == "refused" and "raise" in captured["reason"]
-    return captured, None if delivered or refused else "a native capture is neither delivered nor refused with a remedy"
-
+from limited import (FINE, HANG_S, MOST_S, PROBE, STOP_GIVEN_UP, WITHOUT_SANITIZER, Fault, Worker, wrong_with_native,  # noqa: E402
+                     wrong_with_profile)
 
 # The first one of a process creates what the later ones use.
 ORDERS = ((wrong_with_profile, wrong_with_native), (wrong_with_native, wrong_with_profile))
-
-
-class Fault(typing.NamedTuple):
-    text: str
-    only_late: bool
 
 
 def climb(limit, free, captures):
@@ -186,7 +90,7 @@ class LadderTest(unittest.TestCase):
 
     @WITHOUT_SANITIZER
     def test_memory(self):
-        self._climb("memory", range(0, 1537, 8) if FINE else (*range(0, 257, 16), *range(896, 1153, 64)))
+        self._climb("memory", range(0, 1537, 8) if FINE else (*range(0, 257, 16), *range(896, 1409, 64)))
 
     def test_starts_where_there_is_room(self):
         for limit, free in (("none", 0), ("descriptors", 64), ("threads", 64), ("memory", 4096)):
@@ -196,56 +100,6 @@ class LadderTest(unittest.TestCase):
                 self.assertTrue(worker.said.startswith("started"), worker.said)
                 self.assertEqual(worker.call("profile", "50")["code"], 0)
                 self.assertEqual(worker.capture()["outcome"], "ok")
-
-
-class LaterTest(unittest.TestCase):
-    """What was there at the start is gone when it is needed."""
-
-    def _started(self, limit="none", free=0):
-        worker = Worker(limit, free)
-        self.addCleanup(worker.__exit__)
-        if worker.said.startswith("unsupported"):
-            self.skipTest(f"the limit on {limit} cannot be set here")
-        self.assertTrue(worker.said.startswith("started"), worker.said)
-        return worker
-
-    def _stops(self, worker):
-        self.assertRegex(worker.tell("stop"), "^stopped")
-        code, errors = worker.finish()
-        self.assertEqual(code, 0, errors)
-        self.assertNotIn(STOP_GIVEN_UP, errors)
-
-    def test_stops_without_a_free_thread(self):
-        worker = self._started("threads", 64)
-        self.assertEqual(worker.call("profile", "50")["code"], 0)
-        self.assertRegex(worker.tell("take"), "^taken [1-9]")
-        self.assertEqual(worker.call("describe")["code"], 0)
-        refused = worker.call("profile", "50")
-        self.assertEqual(refused["code"], RESOURCE_EXHAUSTED, refused)
-        self.assertIn("ulimit -u", refused["message"])
-        self._stops(worker)
-
-    def test_store_shrinks_to_the_memory_that_is_left(self):
-        worker = self._started()
-        self.assertEqual([w for w in worker.call("profile", "50")["warnings"] if "instead of" in w], [])
-        worker.tell("squeeze 300")
-        captured = worker.call("profile", "50")
-        self.assertEqual(captured["code"], 0, captured)
-        said = [warning for warning in captured["warnings"] if "instead of 256" in warning]
-        self.assertEqual(len(said), 1, captured)
-        self.assertIn("ulimit -v", said[0])
-        self._stops(worker)
-
-    def test_capture_without_memory_is_refused(self):
-        worker = self._started()
-        self.assertEqual(worker.call("profile", "50")["code"], 0)
-        worker.tell("squeeze 60")
-        refused = worker.call("profile", "50")
-        self.assertEqual(refused["code"], RESOURCE_EXHAUSTED, refused)
-        self.assertIn("ulimit -v", refused["message"])
-        worker.tell("squeeze 4096")
-        self.assertEqual(worker.call("profile", "50")["code"], 0)
-        self._stops(worker)
 
 
 class DeadConnectionTest(unittest.TestCase):
