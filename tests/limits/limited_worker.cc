@@ -6,7 +6,7 @@
 // free when the server starts. Prints "started MS ADDRESS" or "refused MS CODE TEXT", and records
 // until it reads a command from its standard input:
 //   take       takes all free threads, prints "taken N"
-//   squeeze K  lowers or raises the limit so that K MiB of address space are free, prints "squeezed K"
+//   squeeze K  sets the limit so that K MiB of address space are free, prints "squeezed K"
 //   eat K      maps all but K MiB of what the limit leaves, or unmaps it, prints "eaten K"
 //   stop       stops the server, prints "stopped MS"
 // Ends through exit() at the end of its input, and on SIGTERM.

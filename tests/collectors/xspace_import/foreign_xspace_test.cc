@@ -378,7 +378,7 @@ TEST(ForeignXSpaceTest, AFullStoreIsCounted) {
   EXPECT_GT(merged->account().events, 10'000u);
 }
 
-// Each declaration is made again once there is room: of the plane, the line, the names and the stats.
+// Each declaration is made again once there is room: the plane, the line, the names, the stats.
 TEST(ForeignXSpaceTest, AStoreThatWasFullTakesTheLaterEventsOfALine) {
   for (const auto kind :
        {xspace::ItemKind::kPlane, xspace::ItemKind::kLine, xspace::ItemKind::kNames}) {
