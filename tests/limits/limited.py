@@ -53,16 +53,20 @@ class Worker:
             return "has ended"
         return self.hear()
 
+    def _state(self, thread):
+        """The kernel's letter for it; None: it has ended."""
+        try:
+            with open(f"/proc/{self.process.pid}/task/{thread}/stat", encoding="utf-8") as stat:
+                return stat.read().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+
     def settle(self):
         """Waits until all threads but the main one have begun and sleep: a new thread needs memory, and ends the process without."""
         main = str(self.process.pid)
         end = time.monotonic() + HANG_S
         while time.monotonic() < end:
-            states = []
-            for thread in os.listdir(f"/proc/{main}/task"):
-                with open(f"/proc/{main}/task/{thread}/stat", encoding="utf-8") as stat:
-                    states.append((thread, stat.read().rpartition(")")[2].split()[0]))
-            if all(state == "S" for thread, state in states if thread != main):
+            if all(self._state(thread) in ("S", None) for thread in os.listdir(f"/proc/{main}/task") if thread != main):
                 return
             time.sleep(0.01)
 
