@@ -35,8 +35,13 @@ class StockCapture:
     """Runs while memory becomes short: its connection and the threads of its session exist already."""
 
     def __init__(self, worker):
-        self.process = subprocess.Popen([PROBE, worker.address, "profile", "200"], stdout=subprocess.PIPE, text=True)
-        self.process.stdout.readline()
+        # A busy machine may end a short one before the probe has seen that it records.
+        for duration_ms in (200, 400, 800, 1600, 3200):
+            self.process = subprocess.Popen([PROBE, worker.address, "profile", str(duration_ms)], stdout=subprocess.PIPE, text=True)
+            if self.process.stdout.readline() == "recording\n":
+                return
+            self.process.communicate(timeout=HANG_S)
+        raise AssertionError("no capture was seen recording")
 
     def end(self):
         text, _ = self.process.communicate(timeout=HANG_S)
