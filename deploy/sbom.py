@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the bill of materials of the shipped libraries, CycloneDX 1.5 in JSON.
+"""Writes the bill of materials of what is shipped, CycloneDX 1.5 in JSON: the libraries, and the client and the Python extension of the
+wheel where those are built.
 
     deploy/sbom.py BUILD_FOLDER [OUTPUT]        default: BUILD_FOLDER/shipped/sbom.cdx.json
 
@@ -156,6 +157,18 @@ def cache_variable(build, name):
     return ""
 
 
+# name, type, path, linker's map; all in the build folder
+SHIPPED = (
+    ("libjobscope.so", "library", "shipped/libjobscope.so", "shipped/libjobscope.so.map"),
+    ("libjobscope_trace.so.0", "library", "shipped/libjobscope_trace.so.0", "lib/libjobscope_trace.so.map"),
+    ("libjobscope_attach.so", "library", "shipped/libjobscope_attach.so", "lib/libjobscope_attach.so.map"),
+)
+WHEEL = (
+    ("capture", "application", "python/jobscope/bin/capture", "portable/capture.map"),
+    ("_native.abi3.so", "library", "python/jobscope/_native.abi3.so", "python/_native.abi3.so.map"),
+)
+
+
 def main(build, output=None):
     shipped = os.path.join(build, "shipped")
     output = output or os.path.join(shipped, "sbom.cdx.json")
@@ -164,13 +177,9 @@ def main(build, output=None):
         raise SystemExit(f"sbom: {build} was configured without JOBSCOPE_PIC_DEPS: run make shipped first")
     version = cache_variable(build, "CMAKE_PROJECT_VERSION")
     packages = Packages(pic_deps)
-    components, dependencies, libraries = {}, {}, []
-    for name, map_file in (
-        ("libjobscope.so", "shipped/libjobscope.so.map"),
-        ("libjobscope_trace.so.0", "lib/libjobscope_trace.so.map"),
-        ("libjobscope_attach.so", "lib/libjobscope_attach.so.map"),
-    ):
-        path = os.path.join(shipped, name)
+    components, dependencies, parts = {}, {}, []
+    for name, kind, path, map_file in SHIPPED + tuple(part for part in WHEEL if os.path.exists(os.path.join(build, part[2]))):
+        path = os.path.join(build, path)
         archives, objects = linked_archives(os.path.join(build, map_file))
         ours = {archive for archive in archives if not os.path.isabs(archive)}
         foreign = archives - ours
@@ -186,9 +195,9 @@ def main(build, output=None):
                 component = component_of(package, files, scope)
                 components.setdefault(component["bom-ref"], component)
                 used.add(component["bom-ref"])
-        libraries.append(
+        parts.append(
             {
-                "type": "library",
+                "type": kind,
                 "bom-ref": reference,
                 "name": name,
                 "version": version,
@@ -206,7 +215,7 @@ def main(build, output=None):
             "component": {"type": "application", "bom-ref": root, "name": "jobscope", "version": version},
             "tools": {"components": [{"type": "application", "name": "deploy/sbom.py", "version": version}]},
         },
-        "components": libraries + [components[key] for key in sorted(components)],
+        "components": parts + [components[key] for key in sorted(components)],
         "dependencies": [{"ref": root, "dependsOn": sorted(dependencies)}]
         + [{"ref": key, "dependsOn": sorted(dependencies[key])} for key in sorted(dependencies)],
     }
@@ -215,7 +224,7 @@ def main(build, output=None):
     with open(output, "w", encoding="utf-8") as file:
         json.dump(bom, file, indent=2, sort_keys=True)
         file.write("\n")
-    print(f"{output}: {len(components)} packages in {len(libraries)} libraries")
+    print(f"{output}: {len(components)} packages in {', '.join(part['name'] for part in parts)}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bill of materials of the libraries that were just built: what is linked in, in the versions that Debian's database has."""
+"""The bill of materials of what was just built: what is linked in, in the versions that Debian's database has."""
 import hashlib
 import json
 import os
@@ -10,7 +10,10 @@ import unittest
 
 SBOM = os.environ["JOBSCOPE_TEST_SBOM"]
 BUILD = os.environ["JOBSCOPE_TEST_BUILD"]
-LIBRARIES = ("libjobscope.so", "libjobscope_trace.so.0", "libjobscope_attach.so")
+# Of the wheel where there is Python.h.
+PARTS = [os.path.join(BUILD, path) for path in ("shipped/libjobscope.so", "shipped/libjobscope_trace.so.0", "shipped/libjobscope_attach.so")]
+PARTS += filter(os.path.exists, (os.path.join(BUILD, "python/jobscope", path) for path in ("bin/capture", "_native.abi3.so")))
+WITH_GRPC = {"libjobscope.so", "capture"}
 # Of Debian's archives the package that holds them; of those that are compiled again, the source package.
 BINARY_PACKAGES = ("libgrpc-dev", "libgrpc++-dev", "libssl-dev", "libc-ares-dev", "zlib1g-dev")
 SOURCE_PACKAGES = {"abseil": "libabsl-dev", "protobuf": "libprotobuf-dev", "re2": "libre2-dev"}
@@ -43,16 +46,16 @@ class SbomTest(unittest.TestCase):
             self.assertEqual(self.components[source]["version"], dpkg_version(package, "source:Version"), source)
 
     def test_hashes_are_those_of_the_files(self):
-        for name in LIBRARIES:
-            with open(os.path.join(BUILD, "shipped", name), "rb") as file:
+        for path in PARTS:
+            with open(path, "rb") as file:
                 digest = hashlib.sha256(file.read()).hexdigest()
-            self.assertEqual(self.components[name]["hashes"], [{"alg": "SHA-256", "content": digest}], name)
+            self.assertEqual(self.components[os.path.basename(path)]["hashes"], [{"alg": "SHA-256", "content": digest}], path)
 
-    def test_only_the_server_depends_on_grpc(self):
+    def test_server_and_client_depend_on_grpc(self):
         needs = {entry["ref"]: entry["dependsOn"] for entry in self.bom["dependencies"]}
-        for name in LIBRARIES:
+        for name in map(os.path.basename, PARTS):
             holds_grpc = any("libgrpc" in needed for needed in needs[self.components[name]["bom-ref"]])
-            self.assertEqual(holds_grpc, name == "libjobscope.so", name)
+            self.assertEqual(holds_grpc, name in WITH_GRPC, name)
 
 
 if __name__ == "__main__":
