@@ -18,7 +18,14 @@ import subprocess
 import sys
 import uuid
 
-PURL = "pkg:deb/debian/{name}@{version}?arch={arch}"
+# In place of an architecture: a Python that no package manager knows, found by its headers.
+GENERIC = "generic"
+
+
+def purl_of(name, version, arch):
+    if arch == GENERIC:
+        return f"pkg:generic/{name}@{version}"
+    return f"pkg:deb/debian/{name}@{version}?arch={arch}"
 
 
 def run(*command, **options):
@@ -49,7 +56,7 @@ class Packages:
         raise SystemExit(f"sbom: {path}: no source package is known for it")
 
     def find(self, paths):
-        """{(name, version, arch): files}; of source packages, the architecture is "source"."""
+        """{(name, version, arch): files}; of source packages, the architecture is "source", of a Python of its own GENERIC."""
         found = {}
         wanted = []
         for path in {os.path.realpath(path) for path in paths}:
@@ -77,9 +84,23 @@ class Packages:
             owner, _, name = line.partition(": ")
             if name in names and not owner.startswith("diversion "):
                 self.owners[names[name]] = owner.split(", ")[0]
-        missing = [path for path in paths if path not in self.owners]
+        missing = []
+        for path in paths:
+            if path not in self.owners and not self._is_of_python(path):
+                missing.append(path)
         if missing:
             raise SystemExit(f"sbom: no Debian package has {missing[0]} (and {len(missing) - 1} more): install it as a package")
+
+    def _is_of_python(self, path):
+        folder = re.match(r".*/include/python3[^/]*(?=/)", path)
+        header = os.path.join(folder.group(), "patchlevel.h") if folder else ""
+        if not os.path.exists(header):
+            return False
+        with open(header, encoding="utf-8") as file:
+            version = re.search(r'^#define PY_VERSION\s+"([^"]+)"', file.read(), re.MULTILINE).group(1)
+        self.owners[path] = f"python {version}"
+        self.versions[self.owners[path]] = ("python", version, GENERIC)
+        return True
 
     def _version(self, owner, path):
         if owner not in self.versions:
@@ -90,15 +111,19 @@ class Packages:
         return self.versions[owner]
 
 
-def linked_archives(map_file):
-    """Archives of which the linker took a member, and objects, as its map names them."""
+def linked_archives(build, map_file):
+    """Archives of which the linker took a member, and objects; those of the build by their names in its folder."""
+
+    def named(path):
+        return os.path.relpath(path, build) if path.startswith(build + os.sep) else path
+
     archives, objects = set(), set()
     with open(map_file, encoding="utf-8", errors="replace") as file:
         included, _, rest = file.read().partition("\nDiscarded input sections")
     for match in re.finditer(r"^(\S+\.a)\(([^)]+)\)", included, re.MULTILINE):
-        archives.add(match.group(1))
+        archives.add(named(match.group(1)))
     for match in re.finditer(r"^LOAD (\S+\.o)$", rest, re.MULTILINE):
-        objects.add(match.group(1))
+        objects.add(named(match.group(1)))
     return archives, objects
 
 
@@ -137,11 +162,11 @@ def component_of(package, files, scope):
     name, version, arch = package
     return {
         "type": "library",
-        "bom-ref": PURL.format(name=name, version=version, arch=arch),
+        "bom-ref": purl_of(name, version, arch),
         "name": name,
         "version": version,
         "scope": "required",
-        "purl": PURL.format(name=name, version=version, arch=arch),
+        "purl": purl_of(name, version, arch),
         "properties": [
             {"name": "jobscope:use", "value": scope},
             {"name": "jobscope:files", "value": ", ".join(sorted({os.path.basename(file) for file in files})[:20])},
@@ -170,6 +195,7 @@ WHEEL = (
 
 
 def main(build, output=None):
+    build = os.path.realpath(build)
     shipped = os.path.join(build, "shipped")
     output = output or os.path.join(shipped, "sbom.cdx.json")
     pic_deps = cache_variable(build, "JOBSCOPE_PIC_DEPS")
@@ -180,7 +206,7 @@ def main(build, output=None):
     components, dependencies, parts = {}, {}, []
     for name, kind, path, map_file in SHIPPED + tuple(part for part in WHEEL if os.path.exists(os.path.join(build, part[2]))):
         path = os.path.join(build, path)
-        archives, objects = linked_archives(os.path.join(build, map_file))
+        archives, objects = linked_archives(build, os.path.join(build, map_file))
         ours = {archive for archive in archives if not os.path.isabs(archive)}
         foreign = archives - ours
         own_objects = {item for item in objects if not os.path.isabs(item)}
