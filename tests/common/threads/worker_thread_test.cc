@@ -32,6 +32,9 @@ Result OnWorkerThread(std::function<Result()> look) {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kHeapsOfGlibc = false;
+#elif defined(__has_feature)
+constexpr bool kHeapsOfGlibc =
+    !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
 #else
 constexpr bool kHeapsOfGlibc = true;
 #endif

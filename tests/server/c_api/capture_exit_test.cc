@@ -23,10 +23,12 @@ using nlohmann::json;
 class CaptureExitTest : public ::testing::Test {
  protected:
   // Runs the program, until `work` scopes of that name are in its trace: an exit waits a second,
-  // and 0.4 s for a collector, in which it may not be run. Returns the account of its one worker.
+  // and 0.4 s for a collector, in which its threads may not run. Returns the account of its worker.
   json Leave(const std::vector<std::string>& arguments, int work) {
     json account = LeaveOnce(arguments);
     for (int i = 1; i < 10 && Named("work") != work; ++i) account = LeaveOnce(arguments);
+    EXPECT_EQ(runs_, 1);
+    EXPECT_TRUE(account.is_object()) << "no manifest";
     EXPECT_EQ(Named("work"), work) << account;
     return account;
   }
@@ -36,10 +38,10 @@ class CaptureExitTest : public ::testing::Test {
     Subprocess program(arguments);
     EXPECT_EQ(program.Wait(), 0) << program.err();
     json account;
-    int runs = 0;
+    runs_ = 0;
     space_.Clear();
     for (const auto& run : fs::directory_iterator(logdir.path() + "/plugins/profile")) {
-      ++runs;
+      ++runs_;
       for (const auto& file : fs::directory_iterator(run.path())) {
         const std::string name = file.path().filename();
         EXPECT_EQ(name.find(".partial"), std::string::npos) << name;
@@ -52,8 +54,6 @@ class CaptureExitTest : public ::testing::Test {
         EXPECT_TRUE(space_.ParseFromIstream(&stream)) << name;
       }
     }
-    EXPECT_EQ(runs, 1);
-    EXPECT_TRUE(account.is_object()) << "no manifest";
     return account;
   }
   int Named(const std::string& name) const {
@@ -68,6 +68,7 @@ class CaptureExitTest : public ::testing::Test {
     return count;
   }
 
+  int runs_ = 0;  // directories of the last program
   tensorflow::profiler::XSpace space_;
 };
 
