@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -77,8 +78,12 @@ TEST(ProviderRegistryTest, AChildOfThatMomentRegisters) {
     inside = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   });
-  std::thread other(
-      [&provider] { EXPECT_TRUE(registry.Register("first", provider.callbacks()).ok()); });
+  // Runs until the child has ended: to ThreadSanitizer, a thread that ended before is a leak there.
+  std::promise<void> child_ended;
+  std::thread other([&provider, ended = child_ended.get_future()] {
+    EXPECT_TRUE(registry.Register("first", provider.callbacks()).ok());
+    ended.wait();
+  });
   while (!inside) std::this_thread::yield();
   const pid_t child = fork();
   if (child == 0) {
@@ -89,9 +94,11 @@ TEST(ProviderRegistryTest, AChildOfThatMomentRegisters) {
     _exit(again && first && registry.Unregister("first").ok() ? 0 : 1);
   }
   int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0) << "it hung in a lock that nobody can release";
+  const pid_t ended = waitpid(child, &status, 0);
+  child_ended.set_value();
   other.join();
+  ASSERT_EQ(ended, child);
+  EXPECT_EQ(status, 0) << "it hung in a lock that nobody can release";
 }
 
 // With the session's own deadlines.
