@@ -41,8 +41,11 @@ def _enter_own_users():
     user, group = os.getuid(), os.getgid()
     _checked(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET), "unshare")
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-            file.write(text)
+        try:
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+        except OSError as error:
+            raise Unsupported(f"{name}: {error}") from None
 
 
 def _interface(name, address):
