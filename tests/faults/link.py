@@ -46,6 +46,11 @@ class Link:
         with self._changed:
             self._stops[message] = (action, hold)
 
+    def has_met(self, message):
+        """Whether the message of stop_at has come; its action may not have ended."""
+        with self._changed:
+            return message not in self._stops
+
     def await_message(self, message, timeout_s):
         with self._changed:
             return self._changed.wait_for(lambda: self._seen[message] > 0, timeout_s)

@@ -222,7 +222,8 @@ class Scene:
     def reach(self, message):
         """Waits until the message comes, or the client ends without it, by its own time limits."""
         workers.until(lambda: self.link.await_message(message, 0.1) or self.client.process.poll() is not None, HANG_S)
-        if not self.link.await_message(message, 0):
+        # Its fault may have ended the client before the link has noted the message.
+        if not self.link.await_message(message, HANG_S if self.link.has_met(message) else 0):
             check(self.client.process.poll() is not None, f"no '{message}' within {HANG_S} s: {self.link.seen()}")
             self.client.finish()
             raise Late(f"the client ended before '{message}': {self.client.errors} {self.client.worker.get('reason')}")

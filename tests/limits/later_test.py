@@ -40,12 +40,13 @@ class StockCapture:
             self.process = subprocess.Popen([PROBE, worker.address, "profile", str(duration_ms)], stdout=subprocess.PIPE, text=True)
             if self.process.stdout.readline() == "recording\n":
                 return
-            self.process.communicate(timeout=HANG_S)
+            self.process.wait()
         raise AssertionError("no capture was seen recording")
 
     def end(self):
-        text, _ = self.process.communicate(timeout=HANG_S)
-        answer = json.loads(text.splitlines()[-1])
+        # Not communicate(): it leaves out what readline() has read ahead.
+        answer = json.loads(self.process.stdout.read())
+        self.process.wait()
         return answer, None if answer["code"] in (0, RESOURCE_EXHAUSTED) else "the running capture has no answer"
 
 
