@@ -109,7 +109,8 @@ class CudaCollectorTest : public ::testing::Test {
     return *driver_;
   }
   void Begin() {
-    ASSERT_TRUE(session().Arm().ok());
+    const absl::Status armed = session().Arm();
+    ASSERT_TRUE(armed.ok()) << armed;
     ASSERT_TRUE(session().Start().ok());
   }
   // Ends the capture after all that the test has let happen: kernels end a little after now.

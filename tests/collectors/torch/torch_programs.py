@@ -180,11 +180,15 @@ callback_handler = CompilationCallbackHandler()
 # Compiles what each line names; first argument: by what.
 COMPILES = """
 import sys
+import time
 
 if sys.argv[1] == "fake":
     import torch._dynamo
 
-    compile_one = torch._dynamo.callback.callback_handler.compile
+    handler = torch._dynamo.callback.callback_handler
+    compile_one = handler.compile
+    while not handler.start_callbacks:  # on a busy machine jobscope notices the import late
+        time.sleep(0.01)
 else:
     import torch
 
