@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import machine  # noqa: E402
-from limited import (FINE, HANG_S, MOST_S, PROBE, RESOURCE_EXHAUSTED, STOP_GIVEN_UP, WITHOUT_SANITIZER, Fault, Worker,  # noqa: E402
+from limited import (FINE, MOST_S, PROBE, RESOURCE_EXHAUSTED, STOP_GIVEN_UP, WITHOUT_SANITIZER, Fault, Worker,  # noqa: E402
                      wrong_with_call, wrong_with_native, wrong_with_profile)
 
 ALL_MIB = 4096
