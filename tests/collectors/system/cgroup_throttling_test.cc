@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -103,21 +104,30 @@ TEST_F(CgroupThrottlingTest, WhereNothingIsKnownNothingIsSaid) {
   EXPECT_EQ(cgroups.Read(), std::nullopt);
 }
 
+time_t NowS() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec;
+}
+
 // Burns its CPU time in a cgroup with a tenth of a processor until it is throttled.
 int BurnIn(const std::string& cgroup) {
   std::ofstream(cgroup + "/cgroup.procs") << getpid() << std::flush;
-  const CgroupThrottling cgroups;
-  const auto begin = cgroups.Read();
-  if (!begin.has_value() || cgroups.files().front() != cgroup + "/cpu.stat") return 2;
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  for (const time_t end = now.tv_sec + 60; now.tv_sec < end;) {
-    const auto throttling = cgroups.Read();
+  const time_t end = NowS() + 60;
+  // The cgroup shows its quota once the first period has begun.
+  std::optional<CgroupThrottling> cgroups;
+  do {
+    if (NowS() >= end) return 2;
+    cgroups.emplace();
+  } while (cgroups->files().empty() || cgroups->files().front() != cgroup + "/cpu.stat");
+  const auto begin = cgroups->Read();
+  if (!begin.has_value()) return 3;
+  while (NowS() < end) {
+    const auto throttling = cgroups->Read();
     if (throttling->throttled_periods > begin->throttled_periods &&
         throttling->throttled_ns > begin->throttled_ns) {
       return 0;
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
   }
   return 1;
 }
