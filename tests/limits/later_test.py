@@ -6,16 +6,13 @@ JOBSCOPE_TEST_FINE_LADDER=1 tries memory in steps of 8 MiB, up to 512 MiB.
 """
 import concurrent.futures
 import json
-import os
 import subprocess
 import sys
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-import machine  # noqa: E402
-from limited import (FINE, MOST_S, PROBE, RESOURCE_EXHAUSTED, STOP_GIVEN_UP, WITHOUT_SANITIZER, Fault, Worker,  # noqa: E402
-                     wrong_with_call, wrong_with_native, wrong_with_profile)
+from limited import (FINE, MOST_S, PROBE, RESOURCE_EXHAUSTED, STOP_GIVEN_UP, UNSUPPORTED, WITHOUT_SANITIZER, Fault, Ladder, Worker,
+                     fault_of, wrong_with_call, wrong_with_native, wrong_with_profile)
 
 ALL_MIB = 4096
 # With so much the worker accepts connections (kConnectionBytes in server/limits.h), also the first ones, which allocate most.
@@ -50,9 +47,8 @@ class StockCapture:
         return answer, None if answer["code"] in (0, RESOURCE_EXHAUSTED) else "the running capture has no answer"
 
 
-def climb(way, left_mib, captures):
-    """One rung: None if all is well, or what is wrong and whether it is only late. `captures`: memory becomes short during a capture,
-    otherwise before the worker's first connection."""
+def run_short(way, left_mib, captures):
+    """`captures`: memory becomes short during a capture, otherwise before the worker's first connection."""
     with Worker(*WAYS[way]) as worker:
         said, wrong, late = [], [], []
 
@@ -67,6 +63,8 @@ def climb(way, left_mib, captures):
                 late.append(f"{what} takes {took_s:.1f} s")
             return answer
 
+        if worker.said.startswith("unsupported"):
+            return UNSUPPORTED
         if not worker.said.startswith("started"):
             return Fault(worker.said, only_late=False)
         worker.settle()
@@ -98,16 +96,10 @@ def climb(way, left_mib, captures):
         code, errors = worker.finish()
         if code != 0:
             wrong.append(f"ends with {code}")
-        if STOP_GIVEN_UP in errors:
-            late.append("the server has not closed within its time")
-        if not wrong and not late:
-            return None
-        return Fault(f"{way} {left_mib}: {', '.join(wrong + late)}: {said} {errors[-500:]}", only_late=not wrong)
+        return fault_of(f"{way} {left_mib}", wrong, late, said, errors)
 
 
-class MemoryTest(unittest.TestCase):
-    maxDiff = None
-
+class MemoryTest(Ladder):
     @WITHOUT_SANITIZER
     def test_ladder(self):
         """glibc maps 64 MiB for the heap of a thread. With little more than that, the first thread without a heap takes all."""
@@ -115,17 +107,7 @@ class MemoryTest(unittest.TestCase):
         rungs = [(way, left, captures) for left in mib for way in WAYS for captures in ((False, True) if FINE else ((way == "eat"),))]
         if not FINE:
             rungs += [("squeeze", 0, True), ("eat", 0, False), ("eat", 64, False)]
-        with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            results = list(pool.map(lambda rung: climb(*rung), rungs))
-        self.assertEqual([fault.text for fault in results if fault and not fault.only_late], [])
-        for rung, fault in zip(rungs, results):
-            if fault:
-                self._climb_alone(*rung)
-
-    @machine.again_if_busy(0.5)
-    def _climb_alone(self, *rung):
-        """What was late beside others is not late by itself."""
-        self.assertIsNone(climb(*rung))
+        self.climb(run_short, rungs, 6)
 
 
 class LaterTest(unittest.TestCase):

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker under a tight limit, and what its callers get: shared by the tests of limits."""
+import concurrent.futures
 import json
 import os
 import select
 import subprocess
+import sys
 import tempfile
 import time
 import typing
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import machine  # noqa: E402
 
 LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
 PROBE = os.environ["JOBSCOPE_TEST_PROBE"]
@@ -125,3 +130,35 @@ def wrong_with_native(worker):
 class Fault(typing.NamedTuple):
     text: str
     only_late: bool
+
+
+UNSUPPORTED = "unsupported"  # of a limit that cannot be set here
+
+
+def fault_of(what, wrong, late, said, errors):
+    """Of a rung that is over: None if all is well, or what is wrong and whether it is only late."""
+    if STOP_GIVEN_UP in errors:
+        late = [*late, "the server has not closed within its time"]
+    if not wrong and not late:
+        return None
+    return Fault(f"{what}: {', '.join([*wrong, *late])}: {said} {errors[-500:]}", only_late=not wrong)
+
+
+class Ladder(unittest.TestCase):
+    maxDiff = None
+
+    def climb(self, rung, rungs, at_a_time):
+        """Calls rung(*arguments) for each of `rungs`; it returns None, UNSUPPORTED or a Fault."""
+        with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
+            results = list(pool.map(lambda arguments: rung(*arguments), rungs))
+        if UNSUPPORTED in results:
+            self.skipTest(f"the limit of {rungs[results.index(UNSUPPORTED)]} cannot be set here (threads: root only)")
+        self.assertEqual([fault.text for fault in results if fault and not fault.only_late], [])
+        for arguments, fault in zip(rungs, results):
+            if fault:
+                self._alone(rung, arguments)
+
+    @machine.again_if_busy(0.5)
+    def _alone(self, rung, arguments):
+        """What was late beside others is not late by itself."""
+        self.assertIsNone(rung(*arguments))

@@ -4,7 +4,6 @@ says that it has started answers.
 
 JOBSCOPE_TEST_FINE_LADDER=1 climbs further, and memory in steps of 8 MiB.
 """
-import concurrent.futures
 import os
 import re
 import signal
@@ -16,19 +15,18 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import machine  # noqa: E402
-from limited import (FINE, HANG_S, MOST_S, PROBE, STOP_GIVEN_UP, WITHOUT_SANITIZER, Fault, Worker, wrong_with_native,  # noqa: E402
-                     wrong_with_profile)
+from limited import (FINE, HANG_S, MOST_S, PROBE, STOP_GIVEN_UP, UNSUPPORTED, WITHOUT_SANITIZER, Ladder, Worker, fault_of,  # noqa: E402
+                     wrong_with_native, wrong_with_profile)
 
 # The first one of a process creates what the later ones use.
 ORDERS = ((wrong_with_profile, wrong_with_native), (wrong_with_native, wrong_with_profile))
 
 
-def climb(limit, free, captures):
-    """One rung: None if all is well, "unsupported", or what is wrong and whether it is only late."""
+def start_under(limit, free, captures):
     with Worker(limit, free) as worker:
         said = [worker.said]
         if worker.said.startswith("unsupported"):
-            return "unsupported"
+            return UNSUPPORTED
         wrong = []
         took_s = {}
 
@@ -58,29 +56,12 @@ def climb(limit, free, captures):
             if isinstance(line, str) and re.match(r"(started|refused|stopped) \d", line):
                 took_s[line.split()[0]] = int(line.split()[1]) / 1e3
         late = [f"{what} takes {seconds:.1f} s" for what, seconds in took_s.items() if seconds > MOST_S]
-        if STOP_GIVEN_UP in errors:
-            late.append("the server has not closed within its time")
-        if not wrong and not late:
-            return None
-        return Fault(f"{free} free {limit}: {', '.join(wrong + late)}: {said} {errors[-500:]}", only_late=not wrong)
+        return fault_of(f"{free} free {limit}", wrong, late, said, errors)
 
 
-class LadderTest(unittest.TestCase):
+class LadderTest(Ladder):
     def _climb(self, limit, rungs):
-        rungs = [(limit, free, captures) for free in rungs for captures in ORDERS]
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            results = list(pool.map(lambda rung: climb(*rung), rungs))
-        if "unsupported" in results:
-            self.skipTest(f"the limit on {limit} cannot be set here (threads: root only)")
-        self.assertEqual([fault.text for fault in results if fault and not fault.only_late], [])
-        for rung, fault in zip(rungs, results):
-            if fault:
-                self._climb_alone(*rung)
-
-    @machine.again_if_busy(0.5)
-    def _climb_alone(self, limit, free, captures):
-        """What was late beside others is not late by itself."""
-        self.assertIsNone(climb(limit, free, captures))
+        self.climb(start_under, [(limit, free, captures) for free in rungs for captures in ORDERS], 4)
 
     def test_descriptors(self):
         self._climb("descriptors", range(0, 65) if FINE else (*range(0, 25), *range(36, 42)))
