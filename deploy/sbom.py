@@ -188,8 +188,9 @@ SHIPPED = (
     ("libjobscope_trace.so.0", "library", "shipped/libjobscope_trace.so.0", "lib/libjobscope_trace.so.map"),
     ("libjobscope_attach.so", "library", "shipped/libjobscope_attach.so", "lib/libjobscope_attach.so.map"),
 )
+# Without Python.h there is no wheel, and without gRPC's archives its client is linked with shared libraries, which have no version here.
 WHEEL = (
-    ("capture", "application", "python/jobscope/bin/capture", "portable/capture.map"),
+    ("capture", "application", "portable/capture", "portable/capture.map"),
     ("_native.abi3.so", "library", "python/jobscope/_native.abi3.so", "python/_native.abi3.so.map"),
 )
 
@@ -204,7 +205,8 @@ def main(build, output=None):
     version = cache_variable(build, "CMAKE_PROJECT_VERSION")
     packages = Packages(pic_deps)
     components, dependencies, parts = {}, {}, []
-    for name, kind, path, map_file in SHIPPED + tuple(part for part in WHEEL if os.path.exists(os.path.join(build, part[2]))):
+    wheel = [part for part in WHEEL if os.path.exists(os.path.join(build, part[2]))]
+    for name, kind, path, map_file in (*SHIPPED, *wheel):
         path = os.path.join(build, path)
         archives, objects = linked_archives(build, os.path.join(build, map_file))
         ours = {archive for archive in archives if not os.path.isabs(archive)}

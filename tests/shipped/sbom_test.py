@@ -10,9 +10,9 @@ import unittest
 
 SBOM = os.environ["JOBSCOPE_TEST_SBOM"]
 BUILD = os.environ["JOBSCOPE_TEST_BUILD"]
-# Of the wheel where there is Python.h.
+# The last two where a wheel was built.
 PARTS = [os.path.join(BUILD, path) for path in ("shipped/libjobscope.so", "shipped/libjobscope_trace.so.0", "shipped/libjobscope_attach.so")]
-PARTS += filter(os.path.exists, (os.path.join(BUILD, "python/jobscope", path) for path in ("bin/capture", "_native.abi3.so")))
+PARTS += filter(os.path.exists, (os.path.join(BUILD, path) for path in ("portable/capture", "python/jobscope/_native.abi3.so")))
 WITH_GRPC = {"libjobscope.so", "capture"}
 # Of Debian's archives the package that holds them; of those that are compiled again, the source package.
 BINARY_PACKAGES = ("libgrpc-dev", "libgrpc++-dev", "libssl-dev", "libc-ares-dev", "zlib1g-dev")
