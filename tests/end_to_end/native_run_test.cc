@@ -140,7 +140,7 @@ TEST_F(NativeRunTest, ASilentCrowdHoldsNobodyUp) {
     before = absl::Now();
     const QuietStopwatch watch;
     manifest = Capture({first, silent, last},
-                       {"--duration_ms=200",
+                       {"--duration_ms=200", absl::StrCat("--session_id=attempt", attempt),
                         absl::StrCat("--connect_timeout_ms=", absl::ToInt64Milliseconds(timeout))},
                        3);
     started = absl::FromUnixNanos(manifest["started_unix_ns"].get<int64_t>());
