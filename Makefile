@@ -6,7 +6,7 @@
 # Compilers at a time.
 JOBS ?= 2
 # Tests at a time: most of them wait for most of their time.
-TEST_JOBS ?= $$((2 * $(JOBS)))
+TEST_JOBS ?= $$((4 * $(JOBS)))
 # More arguments for ctest, such as CTEST_ARGS='-R session'.
 CTEST_ARGS ?=
 

@@ -61,16 +61,22 @@ if(JOBSCOPE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND jobscope_foreign_process ASAN_OPTIONS=set:detect_leaks=0 PYTHONMALLOC=set:malloc)
 endif()
 
+# Compiles the sources of a target in groups of `size` (0: all of them), with JOBSCOPE_UNITY, except those named after it, whose
+# local names would collide with others'.
+function(jobscope_unity name size)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${JOBSCOPE_UNITY} UNITY_BUILD_BATCH_SIZE ${size})
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  if(JOBSCOPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${name} PRIVATE -Wno-subobject-linkage)  # unity builds treat the sources as headers
+  endif()
+endfunction()
+
 # jobscope_library(NAME SOURCES... [ALONE sources...] [PUBLIC libs...] [PRIVATE libs...]): a static library of one
 # folder. With JOBSCOPE_UNITY its sources are compiled together, except those whose local names would collide (ALONE).
 function(jobscope_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;PUBLIC;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES} ${ARG_ALONE})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ${JOBSCOPE_UNITY} UNITY_BUILD_BATCH_SIZE 0)
-  set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  if(JOBSCOPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(${name} PRIVATE -Wno-subobject-linkage)  # unity builds treat the sources as headers
-  endif()
+  jobscope_unity(${name} 0 ${ARG_ALONE})
   if(JOBSCOPE_BUILD_FUZZERS)  # coverage feedback for the fuzzer
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
@@ -92,30 +98,31 @@ function(jobscope_program name)
   endif()
 endfunction()
 
-# jobscope_test(NAME SOURCES... LIBS... [TIMEOUT seconds]): one GoogleTest program, run shuffled. Its label is `unit`; the target
-# `unit_tests` builds all of them, with the fuzzers. tests/sources.txt in the build folder lists which sources it has, for
-# `make check`.
+# jobscope_test(NAME SOURCES... [ALONE sources...] LIBS... [TIMEOUT seconds]): one GoogleTest program, run shuffled. Its label is
+# `unit`; the target `unit_tests` builds all of them, with the fuzzers. tests/sources.txt in the build folder lists which sources it
+# has, for `make check`. SOURCES and ALONE as for jobscope_library, in groups of a size that one editor's save can wait for.
 if(JOBSCOPE_BUILD_TESTS)
   add_custom_target(fuzzers)
   add_custom_target(unit_tests DEPENDS fuzzers)
 endif()
 file(WRITE ${PROJECT_BINARY_DIR}/tests/sources.txt "")
 function(jobscope_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;ALONE;LIBS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
     if(JOBSCOPE_SANITIZE)  # several times as slow
       set(ARG_TIMEOUT 900)
     endif()
   endif()
-  add_executable(${name} ${ARG_SOURCES})
+  add_executable(${name} ${ARG_SOURCES} ${ARG_ALONE})
+  jobscope_unity(${name} 8 ${ARG_ALONE})
   target_link_libraries(${name} PRIVATE jobscope_flags ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   target_compile_options(${name} PRIVATE ${jobscope_test_options})
   if(TARGET jobscope_test_headers)
     target_precompile_headers(${name} REUSE_FROM jobscope_test_headers)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  file(APPEND ${PROJECT_BINARY_DIR}/tests/sources.txt "${name} ${ARG_SOURCES}\n")
+  file(APPEND ${PROJECT_BINARY_DIR}/tests/sources.txt "${name} ${ARG_SOURCES} ${ARG_ALONE}\n")
   add_test(NAME ${name} COMMAND ${name} --gtest_shuffle)
   add_dependencies(unit_tests ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS unit ENVIRONMENT_MODIFICATION "${jobscope_foreign_leaks}")
