@@ -6,8 +6,6 @@
 
 #include <grpcpp/support/status.h>
 
-#include <string>
-
 #include "absl/status/status.h"
 
 namespace jobscope {
@@ -16,12 +14,9 @@ namespace jobscope {
 inline constexpr char kServerEndedText[] = "the profiler server of this process has ended";
 
 // The UNAVAILABLE with which a server that ends, in a process that may go on, ends its calls. Its
-// captures end with it. Carries a google.rpc.ErrorInfo, which tells it from the UNAVAILABLE of
-// whatever stands between worker and client.
+// captures end with it. Its reason tells it from the UNAVAILABLE of whatever stands between worker
+// and client.
 absl::Status ServerEnded();
-
-// The details of `status` as grpc::Status carries them; empty if there are none.
-std::string ErrorDetails(const absl::Status& status);
 
 // Whether `status` is a worker's ServerEnded(), also of an earlier release.
 bool IsServerEnded(const grpc::Status& status);

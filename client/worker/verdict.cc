@@ -7,6 +7,7 @@
 #include "common/run/session_state.h"
 #include "common/text/foreign_text.h"
 #include "rpc/arguments.h"
+#include "rpc/error_details.h"
 
 namespace jobscope {
 namespace {
@@ -29,6 +30,9 @@ constexpr char kHintForSilence[] =
     "is its process stopped, without a free thread, or without a processor?";
 constexpr char kHintForNoConnection[] =
     "is a firewall between, the host down, or the process stopped or without free descriptors?";
+constexpr char kHintForClosed[] =
+    "the other side closed the connection: does the worker require TLS (--tls_ca), is its memory "
+    "used up (its log says so), or is that another program's port?";
 
 std::string TooLarge(const grpc::Status& status) {
   return absl::StrCat("the answer is too large for one message: ", ReasonOf(status),
@@ -52,15 +56,9 @@ std::string WithHint(const std::string& reason) {
       {"http1.x server", "that is a web server: is the port right?"},
       {"SETTINGS", "what listens there does not speak gRPC: is the port right?"},
       {"frame of unknown type", "what listens there does not speak gRPC: is the port right?"},
-      {"Socket closed",
-       "the other side closed the connection: does the worker require TLS (--tls_ca), or is that "
-       "another program's port?"},
-      {"Connection reset",
-       "the other side closed the connection: does the worker require TLS (--tls_ca), or is that "
-       "another program's port?"},
-      {"Broken pipe",
-       "the other side closed the connection: does the worker require TLS (--tls_ca), or is that "
-       "another program's port?"},
+      {"Socket closed", kHintForClosed},
+      {"Connection reset", kHintForClosed},
+      {"Broken pipe", kHintForClosed},
   };
   for (const auto& [part, hint] : kHints) {
     if (absl::StrContains(reason, part)) return absl::StrCat(reason, "; ", hint);
@@ -70,12 +68,6 @@ std::string WithHint(const std::string& reason) {
 
 Verdict Make(Outcome outcome, Phase phase, std::string reason, const grpc::Status& status) {
   return {outcome, phase, std::move(reason), static_cast<int>(status.error_code())};
-}
-
-// The worker's process has no memory, thread or descriptor left for a capture, and says which limit
-// to raise (server/guard/resource_guard.cc). No other capture holds the worker.
-bool IsLimitOfProcess(const grpc::Status& status) {
-  return absl::StrContains(status.error_message(), "; raise ");
 }
 
 }  // namespace
@@ -158,7 +150,8 @@ Verdict JudgeCapture(const grpc::Status& status, Moment moment) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return Make(Outcome::kTimeout, phase, ReasonOf(status), status);
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      if (IsLimitOfProcess(status)) {
+      // No other capture holds the worker: trying again would not help.
+      if (HasReason(status, ErrorReason::kProcessLimit)) {
         return Make(Outcome::kRefused, Phase::kArm, ReasonOf(status), status);
       }
       [[fallthrough]];

@@ -7,7 +7,9 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/process/headroom.h"
+#include "common/status/error_reason.h"
 #include "common/threads/worker_thread.h"
 #include "server/limits.h"
 
@@ -43,10 +45,14 @@ size_t ServerThreads() {
   return kServerThreads + static_cast<size_t>(pollers);
 }
 
+absl::Status LimitReached(absl::string_view text) {
+  return WithReason(absl::ResourceExhaustedError(text), ErrorReason::kProcessLimit);
+}
+
 absl::Status NoMemory(const char* what, const MemoryHeadroom& left, uint64_t needed) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("can't start the ", what, ": it needs ", needed / kMiB, " MiB, and ", left.limit,
-                   " leaves ", left.bytes / kMiB, " MiB; raise that limit"));
+  return LimitReached(absl::StrCat("can't start the ", what, ": it needs ", needed / kMiB,
+                                   " MiB, and ", left.limit, " leaves ", left.bytes / kMiB,
+                                   " MiB; raise that limit"));
 }
 
 __attribute__((constructor)) void MakeErrors() { (void)OutOfMemoryError(); }
@@ -54,29 +60,29 @@ __attribute__((constructor)) void MakeErrors() { (void)OutOfMemoryError(); }
 }  // namespace
 
 const absl::Status& OutOfMemoryError() {
-  static const auto* const error = new absl::Status(absl::ResourceExhaustedError(
+  static const auto* const error = new absl::Status(LimitReached(
       "the process has no memory left; raise its limit (ulimit -v, memory.max of the cgroup)"));
   return *error;
 }
 
 absl::Status CheckRoomToEnter() {
   if (CanMap(kEntryBytes)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
+  return LimitReached(
       absl::StrCat("can't start the profiler: no ", kEntryBytes / kMiB,
                    " MiB of memory can be mapped; raise the limit on address space (ulimit -v)"));
 }
 
 absl::Status CheckRoomForServer() {
   if (const size_t free = FreeDescriptors(kServerDescriptors); free < kServerDescriptors) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "can't start the profiler server: it needs ", kServerDescriptors,
-        " free file descriptors, and ", free, " are left; raise the limit (ulimit -n)"));
+    return LimitReached(absl::StrCat("can't start the profiler server: it needs ",
+                                     kServerDescriptors, " free file descriptors, and ", free,
+                                     " are left; raise the limit (ulimit -n)"));
   }
   const size_t threads = ServerThreads() + kMinCaptureThreads + kSpareThreads;
   const uint64_t space =
       threads * (kHeapBytes + ThreadStackBytes()) + kServerBytes + limits::kConnectionBytes;
   if (!HasMemory(space)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
+    return LimitReached(absl::StrCat(
         "can't start the profiler server: its threads reserve up to ", space / kMiB,
         " MiB of address space, most of it for their heaps, and that cannot be mapped; raise the "
         "limit on address space (ulimit -v)"));
@@ -84,7 +90,7 @@ absl::Status CheckRoomForServer() {
   MemoryHeadroom memory = FreeMemory(kServerBytes);
   if (memory.bytes < kServerBytes) return NoMemory("profiler server", memory, kServerBytes);
   if (const size_t free = FreeThreads(threads, /*reserve_heaps=*/true); free < threads) {
-    return absl::ResourceExhaustedError(absl::StrCat(
+    return LimitReached(absl::StrCat(
         "can't start the profiler server: it needs ", threads, " threads, and ", free,
         " can be created; raise the limit on threads (ulimit -u, pids.max of the cgroup) or on "
         "address space (ulimit -v)"));
@@ -100,7 +106,7 @@ CaptureRoom FindRoomForCapture(size_t collectors, uint64_t store_bytes) {
   CaptureRoom room;
   const size_t threads = FreeThreads(collectors + kSpareThreads);
   if (threads <= kSpareThreads) {
-    room.status = absl::ResourceExhaustedError(absl::StrCat(
+    room.status = LimitReached(absl::StrCat(
         "can't capture: ", threads, " threads can be created in this process, and ", kSpareThreads,
         " are left to its server; raise the limit on threads (ulimit -u, pids.max "
         "of the cgroup) or on address space (ulimit -v)"));
@@ -117,7 +123,7 @@ CaptureRoom FindRoomForCapture(size_t collectors, uint64_t store_bytes) {
   const uint64_t left = memory.bytes - std::min(memory.bytes, kCaptureBytes);
   room.store_bytes = std::min(store_bytes, left / 2);
   if (room.store_bytes < limits::kMinStoreBytes) {
-    room.status = absl::ResourceExhaustedError(
+    room.status = LimitReached(
         absl::StrCat("can't capture: ", memory.limit, " leaves ", memory.bytes / kMiB,
                      " MiB to this process, and a capture takes ", kCaptureBytes / kMiB,
                      " MiB and its store twice; raise that limit"));

@@ -11,7 +11,7 @@
 #include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "common/text/foreign_text.h"
-#include "rpc/server_ended.h"
+#include "rpc/error_details.h"
 #include "server/limits.h"
 #include "server/rpc/grpc_timer.h"
 #include "server/rpc/peer.h"

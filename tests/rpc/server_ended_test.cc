@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "jobscope/v1/error_details.pb.h"
+#include "rpc/error_details.h"
 
 namespace jobscope {
 namespace {
@@ -30,24 +30,6 @@ TEST(ServerEndedTest, OldWorkersSendOnlyTheText) {
 TEST(ServerEndedTest, OldClientsFindTheText) {
   EXPECT_TRUE(absl::IsUnavailable(ServerEnded()));
   EXPECT_EQ(ServerEnded().message(), "the profiler server of this process has ended");
-}
-
-TEST(ServerEndedTest, ReasonsOfOthersMeanSomethingElse) {
-  v1::RpcStatus details;
-  v1::RpcStatus::Detail* const detail = details.add_details();
-  detail->set_type_url("type.googleapis.com/google.rpc.ErrorInfo");
-  v1::ErrorInfo info;
-  info.set_reason("SERVER_ENDED");
-  info.set_domain("example.com");
-  detail->set_value(info.SerializeAsString());
-  EXPECT_FALSE(IsServerEnded(Unavailable("x", details.SerializeAsString())));
-  info.set_domain("jobscope");
-  detail->set_value(info.SerializeAsString());
-  EXPECT_TRUE(IsServerEnded(Unavailable("x", details.SerializeAsString())));
-}
-
-TEST(ServerEndedTest, OtherStatusesHaveNoDetails) {
-  EXPECT_TRUE(ErrorDetails(absl::UnavailableError("x")).empty());
 }
 
 }  // namespace

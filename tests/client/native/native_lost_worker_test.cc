@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "rpc/error_details.h"
 #include "rpc/server_ended.h"
 #include "tests/client/native/native_resume_fixture.h"
 

@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const auto code = static_cast<grpc::StatusCode>(1 + data[0] % 16);
   const std::string text(reinterpret_cast<const char*>(data) + 2, size - 2);
-  const grpc::Status status(code, text);
+  const grpc::Status status(code, text, text);  // the text also as the details
   constexpr Moment kMoments[] = {Moment::kBeforeStart, Moment::kRecording, Moment::kAfterEnd};
   Check(JudgeDescribe(status, (data[1] & 4) != 0, absl::Seconds(5)));
   Check(JudgeCapture(status, kMoments[data[1] % 3]));

@@ -6,6 +6,9 @@
 
 #include <string>
 
+#include "absl/status/status.h"
+#include "rpc/error_details.h"
+
 namespace jobscope {
 namespace {
 
@@ -127,10 +130,6 @@ INSTANTIATE_TEST_SUITE_P(
                                   Moment::kRecording, Outcome::kBusy, Phase::kArm},
                       CaptureCase{StatusCode::ALREADY_EXISTS, "busy", Moment::kRecording,
                                   Outcome::kBusy, Phase::kArm},
-                      CaptureCase{StatusCode::RESOURCE_EXHAUSTED,
-                                  "can't capture: the limit on address space (ulimit -v) leaves 11 "
-                                  "MiB to this process; raise that limit",
-                                  Moment::kBeforeStart, Outcome::kRefused, Phase::kArm},
                       CaptureCase{StatusCode::RESOURCE_EXHAUSTED, "this worker has 256 calls open",
                                   Moment::kBeforeStart, Outcome::kBusy, Phase::kArm},
                       CaptureCase{StatusCode::INTERNAL, "boom", Moment::kAfterEnd, Outcome::kFailed,
@@ -145,6 +144,19 @@ INSTANTIATE_TEST_SUITE_P(
                           StatusCode::RESOURCE_EXHAUSTED,
                           "CLIENT: Received message larger than max (2202009629 vs. 2147483647)",
                           Moment::kAfterEnd, Outcome::kFailed, Phase::kTransfer}));
+
+// Unlike a worker that is busy, it would refuse again.
+TEST(Outcome, ALimitOfTheProcessIsARefusal) {
+  const absl::Status limit =
+      WithReason(absl::ResourceExhaustedError("no room"), ErrorReason::kProcessLimit);
+  for (const bool with_reason : {true, false}) {
+    const Verdict verdict = JudgeCapture(Status(StatusCode::RESOURCE_EXHAUSTED, "no room; raise it",
+                                                with_reason ? ErrorDetails(limit) : ""),
+                                         Moment::kBeforeStart);
+    EXPECT_STREQ(Name(verdict.outcome), with_reason ? "refused" : "busy");
+    EXPECT_STREQ(Name(verdict.phase), "arm");
+  }
+}
 
 TEST(Outcome, TooLargeRepeatsNoControlCharacters) {
   const Verdict verdict = JudgeCapture(
