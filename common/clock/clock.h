@@ -16,15 +16,6 @@ uint64_t MonotonicNs();
 // this function; deadlines and durations stay on the clocks of their libraries.
 int64_t RealtimeNs();
 
-// Shifts the REALTIME that RealtimeNs and SampleClocks read in this process. For tests of workers
-// whose clocks differ. Thread-safe.
-void ShiftRealtimeForTesting(int64_t shift_ns);
-
-// Shifts the MONOTONIC that MonotonicNs and SampleClocks read, and the BOOTTIME that SampleClocks
-// reads. For tests of ticks and clocks that drift apart. Works only where ticks are TSC.
-// Thread-safe.
-void ShiftMonotonicForTesting(int64_t monotonic_ns, int64_t boottime_ns);
-
 // Holds clocks that were read together: the narrowest of several bracketed readings.
 struct ClockSample {
   uint64_t ticks =

@@ -20,6 +20,7 @@
 
 #include "CLI/CLI.hpp"
 #include "common/clock/clock.h"
+#include "common/clock/clock_for_testing.h"
 #include "common/clock/clock_id.h"
 #include "jobscope/detail/writer_abi.h"
 #include "jobscope/profiler_server.h"

@@ -112,7 +112,7 @@ struct Dictionary {
 
 std::atomic<Dictionary*> g_dictionary{nullptr};
 
-constexpr uint32_t kFirstStaticId = kSiteOfFullDictionary + 1;
+constexpr uint32_t kFirstStaticId = JOBSCOPE_SITE_WITHOUT_A_NAME + 1;
 constexpr uint32_t kFirstDynamicId = kFirstStaticId + kMaxStaticSites;
 
 // After a failed allocation of the dictionary, one in this many calls retries it: otherwise each
@@ -188,7 +188,7 @@ uint32_t FindOrAddSite(const jobscope_site& site, const char* const* keys, uint3
   Dictionary* dictionary = Get();
   if (dictionary == nullptr) {
     Refuse();
-    return kSiteOfFullDictionary;
+    return JOBSCOPE_SITE_WITHOUT_A_NAME;
   }
   const Piece name = Front(site.name, kMaxNameBytes);
   const Piece file = Back(site.file, kMaxFileBytes);
@@ -214,7 +214,7 @@ uint32_t FindOrAddSite(const jobscope_site& site, const char* const* keys, uint3
                                  : dictionary->static_sites.FindOrAdd(hash, equals, fill);
   if (found == 0) {
     Refuse();
-    return kSiteOfFullDictionary;
+    return JOBSCOPE_SITE_WITHOUT_A_NAME;
   }
   return found - 1 + (dynamic ? kFirstDynamicId : kFirstStaticId);
 }
@@ -234,7 +234,7 @@ bool DictionaryIsMapped() { return g_dictionary.load(std::memory_order_acquire) 
 
 bool SiteInfo(uint32_t id, jobscope_site_info* out) {
   *out = {};
-  if (id == kSiteOfFullDictionary) {
+  if (id == JOBSCOPE_SITE_WITHOUT_A_NAME) {
     out->name = "(dictionary full)";
     out->category = "";
     out->file = "";

@@ -22,10 +22,8 @@ inline constexpr uint32_t kMaxFileBytes = 128;  // likewise; the end of the path
 inline constexpr uint32_t kMaxCategoryBytes = 32;
 inline constexpr uint32_t kMaxKeyBytes = 32;
 
-// The id of a site for which there is no space.
-inline constexpr uint32_t kSiteOfFullDictionary = JOBSCOPE_SITE_WITHOUT_A_NAME;
-
-// Returns the id of the site with this (name, file, line); registers it if it is new. Never 0.
+// Returns the id of the site with this (name, file, line); registers it if it is new. Never
+// 0; JOBSCOPE_SITE_WITHOUT_A_NAME if there is no space for it.
 uint32_t FindOrAddSite(const jobscope_site& site, const char* const* keys, uint32_t key_count,
                        bool dynamic);
 // Returns the id of the text; 0 when the table is full.

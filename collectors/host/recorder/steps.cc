@@ -149,7 +149,7 @@ bool IsSource(uint32_t site) {
   uint32_t source = g_source.load(kRelaxed);
   while (source != site) {
     // A source without a name, for lack of memory, is replaced, too.
-    const bool stays = source != 0 && source != kSiteOfFullDictionary;
+    const bool stays = source != 0 && source != JOBSCOPE_SITE_WITHOUT_A_NAME;
     if (stays && (source & kInferredSource) == 0) return false;
     if (!g_source.compare_exchange_weak(source, site)) continue;
     // Steps of the previous source are discarded; one of them has no end.

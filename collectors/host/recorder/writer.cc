@@ -322,7 +322,7 @@ uint32_t RegisterSite(jobscope_site* site, const char* const* keys, uint32_t key
   if (known != 0) return known;
   const uint32_t id = FindOrAddSite(*site, keys, key_count, /*dynamic=*/false);
   // The dictionary lacked memory, not space: the site retries.
-  if (id == kSiteOfFullDictionary && !DictionaryIsMapped()) return id;
+  if (id == JOBSCOPE_SITE_WITHOUT_A_NAME && !DictionaryIsMapped()) return id;
   __atomic_store_n(&site->id, id, __ATOMIC_RELEASE);
   return id;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/clock/clock.h"
+#include "common/clock/clock_for_testing.h"
 
 #include <gtest/gtest.h>
 

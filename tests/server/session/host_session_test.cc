@@ -18,6 +18,7 @@
 #include "collectors/host/host_collector.h"
 #include "collectors/system/system_collector.h"
 #include "common/clock/clock.h"
+#include "common/clock/clock_for_testing.h"
 #include "common/xspace/assemble/assembler.h"
 #include "common/xspace/segment/trace_planes.h"
 #include "jobscope/trace.h"
