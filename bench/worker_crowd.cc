@@ -73,7 +73,7 @@ class RateCollector : public Collector {
     report.attempted = made_;
     report.events = segment_->appended_events();
     if (segment_->refused_events() > 0) {
-      report.lost_by_cause["store_full"] = segment_->refused_events();
+      report.lost_by_cause[LossCause::kStoreFull] = segment_->refused_events();
     }
     segment_.reset();
     return report;

@@ -5,7 +5,6 @@
 #define COLLECTORS_COLLECTOR_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +16,7 @@
 #include "common/options/recording_options.h"
 #include "common/run/session_state.h"
 #include "common/xspace/segment/item_sink.h"
+#include "common/xspace/segment/loss_cause.h"
 #include "common/xspace/segment/names.h"
 
 namespace jobscope {
@@ -86,7 +86,7 @@ struct CollectorReport {
   uint64_t attempted = 0;  // attempted = events + lost + outside
   uint64_t events = 0;     // in the trace
   uint64_t outside = 0;    // attempted, but outside the window
-  std::map<std::string, uint64_t> lost_by_cause;
+  LossesByCause lost_by_cause;
   bool account_unknown = false;  // memory ran out: the counts above lack events
   std::optional<uint64_t>
       steps;  // whole steps in the trace; absent if this collector knows no step source

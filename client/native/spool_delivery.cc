@@ -11,6 +11,7 @@
 #include "client/run/judge_trace.h"
 #include "common/files/file_sink.h"
 #include "common/xspace/assemble/assembler.h"
+#include "common/xspace/segment/loss_cause.h"
 #include "jobscope/v1/item.pb.h"
 
 namespace jobscope {
@@ -26,12 +27,12 @@ std::string PathOfPart(const RunDirectory& directory, const std::string& stem, s
 }
 
 // Counts omitted events as lost: they were attempted, and are not in the trace.
-void LeaveOut(uint64_t events, const char* cause, v1::Summary* summary) {
+void LeaveOut(uint64_t events, LossCause cause, v1::Summary* summary) {
   if (events == 0 || summary->events() < events) return;
   summary->set_events(summary->events() - events);
   summary->set_lost(summary->lost() + events);
   v1::LossByCause& loss = *summary->add_lost_by_cause();
-  loss.set_cause(cause);
+  loss.set_cause(Name(cause));
   loss.set_events(events);
 }
 
@@ -208,9 +209,10 @@ Verdict SpoolDelivery::Judge(std::optional<v1::Summary> summary, uint64_t events
   }
   const ReceivedItems& received = capture_.received;
   if (!unreadable.ok()) {
-    LeaveOut(received.events - std::min(received.events, events), "unreadable", &*summary);
+    LeaveOut(received.events - std::min(received.events, events), LossCause::kUnreadable,
+             &*summary);
   }
-  if (received.limited()) LeaveOut(received.left_out_events, "max_trace", &*summary);
+  if (received.limited()) LeaveOut(received.left_out_events, LossCause::kMaxTrace, &*summary);
   Verdict verdict = JudgeOwnTrace(*summary, events, account);
   if (!unreadable.ok()) {
     verdict.outcome = Outcome::kTruncated;

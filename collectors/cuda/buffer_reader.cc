@@ -72,7 +72,7 @@ void BufferReader::ReadRecords(const BufferPool::Full& buffer) {
   while (walk.Next()) TakeRecord(walk.record(), walk.left());
   if (!walk.unreadable()) return;
   ++account_.unreadable_buffers;
-  account_.LoseUnread(kInvalid);
+  account_.LoseUnread(LossCause::kInvalid);
 }
 
 void BufferReader::NoteUnknown(const uint8_t* record, size_t bytes) {
@@ -92,7 +92,7 @@ void BufferReader::TakeRecord(const uint8_t* record, size_t bytes) {
     case ParseResult::kUnknown:
       return NoteUnknown(record, bytes);
     case ParseResult::kTruncated:
-      return account_.LoseUnread(kInvalid);
+      return account_.LoseUnread(LossCause::kInvalid);
   }
   std::free(std::exchange(activity.details, nullptr));
   if (activity.type == ActivityType::kApi && threads_.IsOurs(activity.thread)) return;
@@ -105,10 +105,10 @@ void BufferReader::TakeRecord(const uint8_t* record, size_t bytes) {
     // Work that never began, or whose times CUPTI lost: mostly graph nodes when its pool on the
     // device was exhausted.
     const bool never_began = work_is_over_ && IsDeviceWork(activity.type);
-    return held_.Lose(never_began ? kUnfinished : kNoTimestamp, timed);
+    return held_.Lose(never_began ? LossCause::kGpuUnfinished : LossCause::kGpuNoTimestamp, timed);
   }
   if (activity.end_ns != 0 && activity.end_ns < activity.start_ns) {
-    return held_.Lose(kInvalid, timed);
+    return held_.Lose(LossCause::kInvalid, timed);
   }
   timed.start_ticks = clock_.ToTicks(activity.start_ns);
   timed.unfinished = activity.end_ns == 0;

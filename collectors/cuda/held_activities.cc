@@ -30,7 +30,7 @@ void HeldActivities::Note(const TimedActivity& timed) {
   }
 }
 
-void HeldActivities::Lose(const char* cause, const TimedActivity& timed) {
+void HeldActivities::Lose(LossCause cause, const TimedActivity& timed) {
   account_.Lose(cause);
   if (!IsDeviceWork(timed.activity.type)) return;
   // With an id, its launch is known not to be missing; without, it may belong to any launch.
@@ -39,9 +39,8 @@ void HeldActivities::Lose(const char* cause, const TimedActivity& timed) {
     return;
   }
   Correlations::Known& known = correlations_.NoteWork(timed, window_.end_ticks);
-  const std::string_view why = cause;
-  if (why == kNoTimestamp) ++known.without_times;
-  if (why == kUnfinished) ++known.unfinished;
+  if (cause == LossCause::kGpuNoTimestamp) ++known.without_times;
+  if (cause == LossCause::kGpuUnfinished) ++known.unfinished;
 }
 
 const StepSpan* HeldActivities::StepOf(uint64_t ticks) const {

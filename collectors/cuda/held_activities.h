@@ -30,7 +30,7 @@ class HeldActivities {
   // Takes an activity whose times are known; counts it as outside if it does not touch the window.
   void Take(const TimedActivity& timed);
   // Counts an activity as lost. If its launch is known, that launch no longer counts as missing.
-  void Lose(const char* cause, const TimedActivity& timed);
+  void Lose(LossCause cause, const TimedActivity& timed);
 
   // Writes activities that ended until then.
   void EmitUntil(uint64_t until_ticks, uint64_t now_ticks);

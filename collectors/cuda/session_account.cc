@@ -5,7 +5,7 @@
 
 namespace jobscope::cuda {
 
-void SessionAccount::LoseUnread(const char* cause) {
+void SessionAccount::LoseUnread(LossCause cause) {
   ++attempted;
   Lose(cause);
   ++lost_without_id;
@@ -19,26 +19,26 @@ uint64_t SessionAccount::lost() const {
 
 void SessionAccount::Close(const Correlations::AfterTheEnd& after, uint64_t dropped,
                            uint64_t missing) {
-  const auto was_outside = [this](const char* cause, uint64_t count) {
+  const auto was_outside = [this](LossCause cause, uint64_t count) {
     outside += count;
     const auto found = lost_by_cause.find(cause);
     if (found != lost_by_cause.end() && (found->second -= count) == 0) lost_by_cause.erase(found);
   };
-  was_outside(kNoTimestamp, after.without_times);
-  was_outside(kUnfinished, after.unfinished);
+  was_outside(LossCause::kGpuNoTimestamp, after.without_times);
+  was_outside(LossCause::kGpuUnfinished, after.unfinished);
   // Losses that may belong to any launch.
   uint64_t explained = lost_without_id;
-  const auto never_read = [&](const char* cause, uint64_t count) {
+  const auto never_read = [&](LossCause cause, uint64_t count) {
     if (count == 0) return;
     Lose(cause, count);
     attempted += count;
     explained += count;
   };
-  never_read("gpu_pool", discarded_records);
-  never_read("gpu_unread", unread_records);
-  never_read("cupti_dropped", dropped);
+  never_read(LossCause::kGpuPool, discarded_records);
+  never_read(LossCause::kGpuUnread, unread_records);
+  never_read(LossCause::kCuptiDropped, dropped);
   if (missing <= explained) return;
-  Lose(kUnfinished, missing - explained);
+  Lose(LossCause::kGpuUnfinished, missing - explained);
   attempted += missing - explained;
 }
 
@@ -52,11 +52,7 @@ bool AppendLoss(const CollectorReport& report, xspace::ItemSink* sink) {
   if (report.lost_by_cause.empty()) return true;
   v1::Loss loss;
   loss.set_collector("cuda");
-  for (const auto& [cause, events] : report.lost_by_cause) {
-    v1::LossByCause* const entry = loss.add_causes();
-    entry->set_cause(cause);
-    entry->set_events(events);
-  }
+  Append(report.lost_by_cause, loss.mutable_causes());
   return sink->Append(xspace::ItemKind::kLoss, loss.SerializeAsString());
 }
 

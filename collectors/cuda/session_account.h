@@ -6,40 +6,32 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
 
 #include "collectors/collector.h"
 #include "collectors/cuda/records/correlations.h"
 #include "common/xspace/segment/item_sink.h"
+#include "common/xspace/segment/loss_cause.h"
 
 namespace jobscope::cuda {
 
-// Causes of loss: malformed records; records without a start time; work of the window that had not
-// begun at the end, or whose record had not arrived.
-inline constexpr const char* kInvalid = "invalid";
-inline constexpr const char* kNoTimestamp = "gpu_no_timestamp";
-inline constexpr const char* kUnfinished = "gpu_unfinished";
-
 // Accounts for the records of a session. Every record of a known kind counts as attempted,
 // and ends as an event, as `outside` (of the window), or in a cause of loss. Further losses are
-// records that CUPTI reports as dropped ("cupti_dropped"), those in buffers discarded because the
-// pool was full ("gpu_pool"), those that could not be read in time or after CUPTI had failed
-// ("gpu_unread"), and kernel launches in the window whose kernels never arrived, beyond losses
-// whose launch is unknown ("gpu_unfinished", which includes incomplete records). Work launched
-// after the end is outside.
+// records that CUPTI reports as dropped, those in discarded or unread buffers, and kernel launches
+// in the window whose kernels never arrived, beyond losses whose launch is unknown (kGpuUnfinished,
+// which includes incomplete records). Work launched after the end is outside.
 struct SessionAccount {
   uint64_t attempted = 0;
   uint64_t outside = 0;
-  std::map<std::string, uint64_t> lost_by_cause;
+  LossesByCause lost_by_cause;
   uint64_t lost_without_id = 0;  // may belong to any launch
   std::map<uint32_t, uint64_t> unknown_kinds;
   uint64_t unreadable_buffers = 0;
   uint64_t discarded_records = 0;
   uint64_t unread_records = 0;  // in buffers that could not be read in time
 
-  void Lose(const char* cause, uint64_t count = 1) { lost_by_cause[cause] += count; }
+  void Lose(LossCause cause, uint64_t count = 1) { lost_by_cause[cause] += count; }
   // Counts a record whose launch is unknown.
-  void LoseUnread(const char* cause);
+  void LoseUnread(LossCause cause);
   // Losses so far.
   uint64_t lost() const;
 

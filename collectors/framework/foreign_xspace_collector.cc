@@ -414,11 +414,7 @@ void ForeignXSpaceCollector::CloseAccount() {
   if (account.lost_by_cause.empty()) return;
   v1::Loss loss;
   loss.set_collector(kind_.name);
-  for (const auto& [cause, events] : account.lost_by_cause) {
-    v1::LossByCause* const out = loss.add_causes();
-    out->set_cause(cause);
-    out->set_events(events);
-  }
+  Append(account.lost_by_cause, loss.mutable_causes());
   (void)request_.sink->Append(xspace::ItemKind::kLoss, loss.SerializeAsString());
 }
 

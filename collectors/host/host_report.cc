@@ -127,7 +127,7 @@ void FillReport(const ReportInput& input, CollectorReport* report) {
   report->outside = sum.outside;
   for (size_t i = 0; i < sum.lost_by_cause.size(); ++i) {
     if (sum.lost_by_cause[i] != 0) {
-      report->lost_by_cause[LossCauseName(static_cast<LossCause>(i))] = sum.lost_by_cause[i];
+      report->lost_by_cause[static_cast<LossCause>(i)] = sum.lost_by_cause[i];
     }
   }
   if (input.reader->step_count() > 0) {
@@ -192,11 +192,7 @@ void FillStepWindow(const Reader& reader, const StepRange& wanted, CollectorRepo
 bool AppendLoss(const CollectorReport& report, xspace::ItemSink* sink) {
   v1::Loss loss;
   loss.set_collector("host");
-  for (const auto& [cause, events] : report.lost_by_cause) {
-    v1::LossByCause* const entry = loss.add_causes();
-    entry->set_cause(cause);
-    entry->set_events(events);
-  }
+  Append(report.lost_by_cause, loss.mutable_causes());
   for (const CollectorReport::Thread& thread : report.threads) {
     v1::ThreadLoss* const entry = loss.add_threads();
     entry->set_tid(thread.tid);

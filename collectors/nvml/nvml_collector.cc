@@ -238,8 +238,8 @@ absl::Status NvmlCollector::Stop(uint64_t end_ticks) {
                                               " of ", counters->samples, " samples"));
     }
   }
-  if (refused > 0) report_.lost_by_cause["store_full"] = refused;
-  if (failed_ > 0) report_.lost_by_cause["nvml_failed"] = failed_;
+  if (refused > 0) report_.lost_by_cause[LossCause::kStoreFull] = refused;
+  if (failed_ > 0) report_.lost_by_cause[LossCause::kNvmlFailed] = failed_;
   const nvml::GpuMonitor::SamplingCounts counts = monitor_.Counts();
   if (counts.forgotten > 0) {
     report_.warnings.push_back(

@@ -348,8 +348,9 @@ CollectorReport ProviderCollector::Report() {
     report.reason = degraded_reason_;
   }
   report.attempted = intake_.attempted();
-  if (intake_.buffer_full() > 0) report.lost_by_cause["buffer_full"] = intake_.buffer_full();
-  if (intake_.malformed() > 0) report.lost_by_cause["malformed"] = intake_.malformed();
+  if (intake_.buffer_full() > 0)
+    report.lost_by_cause[LossCause::kBufferFull] = intake_.buffer_full();
+  if (intake_.malformed() > 0) report.lost_by_cause[LossCause::kMalformed] = intake_.malformed();
   report.account_unknown = account_unknown_;
   encoder_->AddTo(&report);
   encoder_->Discard();

@@ -93,13 +93,13 @@ void SessionEncoder::Discard() {
 }
 
 void SessionEncoder::AddTo(CollectorReport* report) const {
-  const auto lost = [report](const std::string& cause, uint64_t events) {
+  const auto lost = [report](LossCause cause, uint64_t events) {
     if (events > 0) report->lost_by_cause[cause] += events;
   };
   report->events += account_.events;
   report->outside += account_.outside;
-  lost("store_full", account_.store_full);
-  lost("too_many_lines", account_.without_line);
+  lost(LossCause::kStoreFull, account_.store_full);
+  lost(LossCause::kTooManyLines, account_.without_line);
   if (xspaces_ == nullptr) return;
   const framework::ForeignAccount& account = xspaces_->account();
   report->attempted += account.attempted;

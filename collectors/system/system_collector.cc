@@ -150,7 +150,7 @@ absl::Status SystemCollector::Stop(uint64_t end_ticks) {
   builder_->Flush();
   report_.events = builder_->appended_events();
   const uint64_t lost = builder_->refused_events() + unnamed_;
-  if (lost > 0) report_.lost_by_cause["store_full"] = lost;
+  if (lost > 0) report_.lost_by_cause[LossCause::kStoreFull] = lost;
   builder_.reset();
   return absl::OkStatus();
 }

@@ -125,11 +125,7 @@ CollectorReport TorchCollector::Report() {
 void TorchCollector::Finish(CollectorReport* report) const {
   if (const uint64_t crossed = torch::CrossedThreads() - crossed_before_; crossed > 0) {
     report->attempted = crossed;
-    report->lost_by_cause["other_thread"] = crossed;
-    report->warnings.push_back(
-        absl::StrCat(crossed,
-                     " scopes of PyTorch ended on another thread than they began on, "
-                     "without being asynchronous: they are not in the trace"));
+    report->lost_by_cause[LossCause::kOtherThread] = crossed;
   }
   const uint32_t refused = wants_shapes_ ? torch::RefusedShapes() : 0;
   if (refused == 0) return;

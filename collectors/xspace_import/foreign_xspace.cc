@@ -226,7 +226,7 @@ class ForeignXSpace::PlaneMerge {
     builder->Flush();
     owner_->account_.events += builder->appended_events();
     if (builder->refused_events() > 0) {
-      owner_->account_.lost_by_cause["store_full"] += builder->refused_events();
+      owner_->account_.lost_by_cause[LossCause::kStoreFull] += builder->refused_events();
     }
   }
 
@@ -250,7 +250,7 @@ class ForeignXSpace::PlaneMerge {
     ForeignAccount& account = owner_->account_;
     if (event.is_aggregate) {
       ++account.attempted;
-      ++account.lost_by_cause["invalid"];
+      ++account.lost_by_cause[LossCause::kInvalid];
       return;
     }
     const int64_t start_ps = time_->ToPs(begin_ns_, event.offset_ps);

@@ -17,6 +17,7 @@
 #include "collectors/xspace_import/foreign_xspace_steps.h"
 #include "collectors/xspace_import/foreign_xspace_time.h"
 #include "common/xspace/segment/item_sink.h"
+#include "common/xspace/segment/loss_cause.h"
 #include "common/xspace/segment/names.h"
 
 namespace jobscope::framework {
@@ -47,7 +48,7 @@ struct ForeignAccount {
   uint64_t attempted = 0;
   uint64_t events = 0;  // in the trace
   uint64_t outside = 0;
-  std::map<std::string, uint64_t> lost_by_cause;
+  LossesByCause lost_by_cause;
   std::optional<uint64_t> steps;  // whole ones; absent: no steps here
   std::string inferred_from;      // the call taken for the steps
   bool steps_marked = false;      // some of the steps are the program's own marks, which take

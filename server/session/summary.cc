@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/session/summary.h"
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,7 +59,7 @@ v1::CollectorState StateOf(const CollectorTask& task, const CollectorReport* rep
 }
 
 void AddReport(const CollectorReport& report, v1::CollectorState* state,
-               std::map<std::string, uint64_t>* lost_by_cause, v1::Summary* summary) {
+               LossesByCause* lost_by_cause, v1::Summary* summary) {
   uint64_t lost = 0;
   for (const auto& [cause, events] : report.lost_by_cause) {
     lost += events;
@@ -155,7 +154,7 @@ v1::Summary MakeSummary(const SummaryInput& input) {
       options.steps ? input.ended_by == EndedBy::kSteps : input.ended_by == EndedBy::kDuration;
   summary.set_truncated(!as_planned && !(until_stopped && input.ended_by == EndedBy::kRequest));
 
-  std::map<std::string, uint64_t> lost_by_cause;
+  LossesByCause lost_by_cause;
   for (const auto& task : *input.tasks) {
     const std::optional<CollectorReport> report = task->report();
     v1::CollectorState state = StateOf(*task, report ? &*report : nullptr);
@@ -164,11 +163,7 @@ v1::Summary MakeSummary(const SummaryInput& input) {
   }
   summary.set_steps_inferred_from(StepsInferredFrom(*input.tasks));
   for (const v1::CollectorState& state : input.absent) *summary.add_collectors() = state;
-  for (const auto& [cause, events] : lost_by_cause) {
-    v1::LossByCause* loss = summary.add_lost_by_cause();
-    loss->set_cause(Text(cause));
-    loss->set_events(events);
-  }
+  Append(lost_by_cause, summary.mutable_lost_by_cause());
   for (const std::string& warning : input.warnings) summary.add_warnings(warning);
   for (const v1::CollectorState& state : summary.collectors()) {
     if (IsFault(Reported<CollectorState>(state.state()))) {

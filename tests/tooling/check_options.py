@@ -23,7 +23,7 @@ USERS = {
     "analysis/blame/advice.h",
     "analysis/verdict/verdict_text.cc",
     "client/terminal/table.cc",
-    "common/xspace/assemble/loss_text.cc",
+    "common/xspace/segment/loss_cause.cc",
     "include/jobscope/provider.h",
     "proto/tensorflow/profiler_options.proto",
     "python/jobscope/__init__.pyi",

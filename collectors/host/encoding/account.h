@@ -8,40 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/xspace/segment/loss_cause.h"
+
 namespace jobscope::host {
-
-enum class LossCause : size_t {
-  kOverwritten,  // overwritten by newer events of its thread before it was read
-  kStoreFull,    // the session's store had no space for it, or was full before it was read
-  kNoRing,       // its thread got no ring: the process cap was exhausted
-  kReentered,    // a signal handler recorded while its thread was recording
-  kInvalid,      // malformed record
-  kDeadline,     // unread at the time limit of the last drain
-  kClock,        // unread when the tick counter jumped: its time is unknown
-  kCount,
-};
-
-constexpr const char* LossCauseName(LossCause cause) {
-  switch (cause) {
-    case LossCause::kOverwritten:
-      return "overwritten";
-    case LossCause::kStoreFull:
-      return "store_full";
-    case LossCause::kNoRing:
-      return "no_ring";
-    case LossCause::kReentered:
-      return "reentered";
-    case LossCause::kInvalid:
-      return "invalid";
-    case LossCause::kDeadline:
-      return "deadline";
-    case LossCause::kClock:
-      return "clock";
-    case LossCause::kCount:
-      break;
-  }
-  return "unknown";
-}
 
 // Accounts for each event. Once a session has stopped, attempted == in_trace + lost() +
 // outside. `attempted` comes from the recorder's event counters, the others from processing each
@@ -50,7 +19,7 @@ struct Account {
   uint64_t attempted = 0;
   uint64_t in_trace = 0;
   uint64_t outside = 0;
-  std::array<uint64_t, static_cast<size_t>(LossCause::kCount)> lost_by_cause{};
+  std::array<uint64_t, kLossCauses> lost_by_cause{};
 
   void Lose(LossCause cause, uint64_t events = 1) {
     lost_by_cause[static_cast<size_t>(cause)] += events;

@@ -151,8 +151,8 @@ void CallTracer::FillReport(CollectorReport* report) const {
   report->attempted = lines_->attempted() + lost;
   report->events = lines_->events();
   report->outside = lines_->outside();
-  if (lost > 0) report->lost_by_cause["buffer_full"] = lost;
-  if (lines_->refused() > 0) report->lost_by_cause["store_full"] = lines_->refused();
+  if (lost > 0) report->lost_by_cause[LossCause::kBufferFull] = lost;
+  if (lines_->refused() > 0) report->lost_by_cause[LossCause::kStoreFull] = lines_->refused();
   if (const uint64_t capped = calls_->capped_ticks(); capped != 0) {
     report->state = CollectorState::kDegraded;
     report->reason = absl::StrFormat(

@@ -197,7 +197,7 @@ void Sampler::FillReport(CollectorReport* report) const {
   report->attempted = lines_->attempted();
   report->events = lines_->events();
   report->outside = lines_->outside();
-  if (lines_->refused() > 0) report->lost_by_cause["store_full"] = lines_->refused();
+  if (lines_->refused() > 0) report->lost_by_cause[LossCause::kStoreFull] = lines_->refused();
   if (left_) {
     report->state = CollectorState::kDegraded;
     report->reason = "Python was shutting down before the capture ended";

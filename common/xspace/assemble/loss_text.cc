@@ -1,61 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/xspace/assemble/loss_text.h"
 
-#include <array>
 #include <cstdint>
 #include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/xspace/segment/loss_cause.h"
 
 namespace jobscope::xspace {
 namespace {
 
-struct Explanation {
-  absl::string_view cause;
-  absl::string_view text;
-};
-
-constexpr std::array<Explanation, 15> kExplanations = {{
-    {"overwritten",
-     "overwritten before they were read; record less (a lower host_tracer_level) or give each "
-     "thread a larger ring (ring_records)"},
-    {"store_full",
-     "the worker's store was full; capture for a shorter time, record less, or raise "
-     "JOBSCOPE_STORE_MB (store_bytes)"},
-    {"no_ring",
-     "their threads found no ring because the process's limit on rings was reached; raise "
-     "rings_cap_bytes"},
-    {"clock",
-     "the time stamp counter jumped while they were recorded, so that their times are not known"},
-    {"reentered", "a signal handler recorded while its thread was recording; no action is needed"},
-    {"dictionary_full",
-     "there was no room for further names; use fewer different names for scopes and arguments"},
-    {"deadline",
-     "still unread when the capture had to end; capture again when the machine is less busy, or "
-     "record less"},
-    {"cupti_dropped",
-     "CUPTI had no room for them; raise JOBSCOPE_CUDA_BUFFER_MB, or capture for a shorter time"},
-    {"gpu_pool",
-     "CUPTI wrote them to a buffer discarded because the pool was full; raise "
-     "JOBSCOPE_CUDA_BUFFER_MB"},
-    {"gpu_no_timestamp",
-     "CUPTI gave them no start time, mostly because its pool on the device was used up by graph "
-     "nodes; raise JOBSCOPE_CUDA_DEVICE_BUFFER_MB, or trace graphs as a whole "
-     "(JOBSCOPE_CUDA_GRAPHS=whole)"},
-    {"gpu_unfinished", "launched in the window, and still queued on the GPU after its end"},
-    {"buffer_full",
-     "a provider gave more during the capture than its buffer of 4 MiB holds for 100 ms; it should "
-     "give fewer, or give them in stop()"},
-    {"malformed", "a provider gave them without a name, with a negative duration, or the like"},
-    {"too_many_lines", "a provider named more lines than the 128 that it may have"},
-    {"invalid", "their records were malformed; please report it with the trace"},
-}};
-
 std::string LossText(absl::string_view cause, uint64_t events, uint64_t attempted) {
-  absl::string_view text = "lost by the collector";
-  for (const Explanation& explanation : kExplanations) {
-    if (explanation.cause == cause) text = explanation.text;
+  absl::string_view text = "lost by the collector";  // for a reason that only a newer worker knows
+  for (size_t i = 0; i < kLossCauses; ++i) {
+    const auto known = static_cast<LossCause>(i);
+    if (cause == Name(known)) text = Explanation(known);
   }
   const std::string of = attempted == 0 ? "" : absl::StrCat(" of ", attempted);
   return absl::StrCat(events, of, " events lost (", cause, "): ", text,

@@ -101,7 +101,7 @@ TEST_F(CudaAccountTest, WorkThatHadNotBegunIsUnfinishedAndNotWithoutATime) {
   Finish();
   session().ExpectIdentity();
   EXPECT_EQ(session().Named("Launch vecAdd").size(), 1u);
-  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("gpu_unfinished", 1)));
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 1)));
 }
 
 TEST_F(CudaAccountTest, WhatLiesOutsideOfTheWindowIsCountedAndWhatCrossesItsEdgesIsClipped) {
@@ -137,7 +137,7 @@ TEST_F(CudaAccountTest, LaunchesThatRunNothingAreNoLosses) {
   Call(cuda::kLaunchKernelCall);
   Finish();
   session().ExpectIdentity();
-  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("gpu_unfinished", 1)));
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 1)));
 }
 
 // cudaErrorStreamCaptureInvalidated and ...Unjoined end a recording; ...WrongThread does not.
@@ -152,7 +152,9 @@ TEST_F(CudaAccountTest, AGraphRecordingThatFailsHidesNoLaterLoss) {
     Finish();
     session().ExpectIdentity();
     const auto& losses = session().report().lost_by_cause;
-    EXPECT_EQ(losses.count("gpu_unfinished") == 0 ? 0 : losses.at("gpu_unfinished"), lost);
+    EXPECT_EQ(
+        losses.count(LossCause::kGpuUnfinished) == 0 ? 0 : losses.at(LossCause::kGpuUnfinished),
+        lost);
   }
 }
 
@@ -172,10 +174,10 @@ TEST_F(CudaAccountTest, EveryLossIsCountedByItsCause) {
   Finish();
   session().ExpectIdentity();
   const auto& lost = session().report().lost_by_cause;
-  EXPECT_THAT(lost, Contains(Pair("gpu_no_timestamp", 1)));
-  EXPECT_THAT(lost, Contains(Pair("invalid", 1)));
-  EXPECT_THAT(lost, Contains(Pair("cupti_dropped", 7)));
-  EXPECT_THAT(lost, Contains(Pair("gpu_unfinished", 1)));
+  EXPECT_THAT(lost, Contains(Pair(LossCause::kGpuNoTimestamp, 1)));
+  EXPECT_THAT(lost, Contains(Pair(LossCause::kInvalid, 1)));
+  EXPECT_THAT(lost, Contains(Pair(LossCause::kCuptiDropped, 7)));
+  EXPECT_THAT(lost, Contains(Pair(LossCause::kGpuUnfinished, 1)));
 }
 
 // CUPTI's pool on the device was used up: nothing has a time, and the first kernel of the capture
@@ -188,7 +190,7 @@ TEST_F(CudaAccountTest, KernelsOfWhichNoneHasATimeNameTheirLaunchesAllTheSame) {
   Finish();
   session().ExpectIdentity();
   EXPECT_EQ(session().Named("Launch vecAdd").size(), 1u);
-  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("gpu_no_timestamp", 1)));
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuNoTimestamp, 1)));
 }
 
 // A record that came, and is lost, explains its own launch and no other one.
@@ -207,9 +209,9 @@ TEST_F(CudaAccountTest, ALostRecordIsOneLossAndHidesNoOther) {
   for (int i = 0; i < 4; ++i) launch(false, 0, 0);
   Finish();
   session().ExpectIdentity();
-  EXPECT_THAT(
-      session().report().lost_by_cause,
-      ElementsAre(Pair("gpu_no_timestamp", 3), Pair("gpu_unfinished", 4), Pair("invalid", 2)));
+  EXPECT_THAT(session().report().lost_by_cause,
+              ElementsAre(Pair(LossCause::kGpuNoTimestamp, 3), Pair(LossCause::kGpuUnfinished, 4),
+                          Pair(LossCause::kInvalid, 2)));
 }
 
 // However late Stop comes, and whatever was written before it.
@@ -309,7 +311,7 @@ TEST_F(CudaAccountTest, TruncatedUnknownAndGarbledBuffersCostOnlyThemselves) {
   Finish();
   session().ExpectIdentity();
   EXPECT_EQ(session().Named(kAddName).size(), 4u);
-  EXPECT_EQ(session().report().lost_by_cause.at("invalid"), 1u);
+  EXPECT_EQ(session().report().lost_by_cause.at(LossCause::kInvalid), 1u);
   EXPECT_THAT(session().report().warnings,
               AllOf(Contains(HasSubstr("kind 12")), Contains(HasSubstr("1 buffers could not be"))));
 }
@@ -324,7 +326,7 @@ TEST_F(CudaAccountTest, OverTheCapOfBuffersRecordsAreLostAndCounted) {
   for (void* const buffer : taken) gpu().Return(buffer, nullptr, 0);
   Finish();
   session().ExpectIdentity();
-  EXPECT_EQ(session().report().lost_by_cause.at("cupti_dropped"), 1u);
+  EXPECT_EQ(session().report().lost_by_cause.at(LossCause::kCuptiDropped), 1u);
   EXPECT_THAT(session().report().warnings, Contains(HasSubstr("JOBSCOPE_CUDA_BUFFER_MB")));
 }
 
@@ -339,7 +341,7 @@ TEST_F(CudaAccountTest, BeforeVersion12_9RecordsOverTheCapAreCountedAsDiscarded)
   for (void* const buffer : taken) gpu().Return(buffer, nullptr, 0);
   Finish();
   session().ExpectIdentity();
-  EXPECT_EQ(session().report().lost_by_cause.at("gpu_pool"), 3u);
+  EXPECT_EQ(session().report().lost_by_cause.at(LossCause::kGpuPool), 3u);
   EXPECT_THAT(session().Named(kAddName), IsEmpty());
 }
 
@@ -369,7 +371,7 @@ TEST_F(CudaAccountTest, DetailsOfOverheadsInDiscardBuffersAreNotLeaked) {
   for (void* const buffer : taken) gpu().Return(buffer, nullptr, 0);
   Finish();
   session().ExpectIdentity();
-  EXPECT_EQ(session().report().lost_by_cause.at("gpu_pool"), 1u);
+  EXPECT_EQ(session().report().lost_by_cause.at(LossCause::kGpuPool), 1u);
   EXPECT_EQ(details_count, 0);
 }
 
@@ -387,7 +389,7 @@ TEST_F(CudaAccountTest, DetailsOfOverheadsInASharedDiscardBufferAreNotFreed) {
   gpu().Return(shared, record.data(), record.size());
   for (void* const buffer : taken) gpu().Return(buffer, nullptr, 0);
   Finish();
-  EXPECT_EQ(session().report().lost_by_cause.at("gpu_pool"), 1u);
+  EXPECT_EQ(session().report().lost_by_cause.at(LossCause::kGpuPool), 1u);
   EXPECT_EQ(details_count, 1);
   for (std::atomic<void*>& details : details_in_use) std::free(details.load());
 }
@@ -459,7 +461,7 @@ TEST_F(CudaAccountTest, AFullStoreIsALossLikeOthers) {
   for (int i = 0; i < kLaunches; ++i) gpu().Launch(kAdd, 100);
   Finish();
   session().ExpectIdentity();
-  EXPECT_GT(session().report().lost_by_cause.at("store_full"), 0u);
+  EXPECT_GT(session().report().lost_by_cause.at(LossCause::kStoreFull), 0u);
   EXPECT_EQ(session().report().attempted, 2u * kLaunches);
 }
 

@@ -168,7 +168,7 @@ TEST_F(CudaFailuresTest, AFatalErrorOfCuptiEndsTheGpuPartAndIsTheReason) {
   session().ExpectIdentity();
   EXPECT_EQ(gpu().Calls(""), calls);
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
-  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("gpu_unread", 2)));
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnread, 2)));
   EXPECT_EQ(session().report().state, CollectorState::kDegraded);
   EXPECT_THAT(session().report().reason,
               AllOf(HasSubstr("the GPU is gone"), HasSubstr("HARDWARE")));
@@ -277,7 +277,7 @@ TEST_F(CudaFailuresTest, WhatThereIsNoTimeToReadAtTheEndIsCounted) {
   Finish();
   session().ExpectIdentity();
   EXPECT_EQ(session().report().attempted, 40u);
-  EXPECT_GT(session().report().lost_by_cause.at("gpu_unread"), 0u);
+  EXPECT_GT(session().report().lost_by_cause.at(LossCause::kGpuUnread), 0u);
 }
 
 }  // namespace

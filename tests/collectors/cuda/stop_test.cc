@@ -77,7 +77,7 @@ TEST_F(CudaStopTest, TheKernelThatRunsIsCutAndThoseThatWaitAreUnfinished) {
   EXPECT_EQ(running.end_ps(), session().map().ToPs(end));
   EXPECT_EQ(running.ints.at("truncated"), 1);
   EXPECT_EQ(session().Named("Launch vecAdd").size(), 5u);
-  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("gpu_unfinished", 4)));
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 4)));
 }
 
 // A program that goes on: its queue never empties, and none of what it adds is of the window.
@@ -229,7 +229,7 @@ TEST_F(CudaStopTest, WhatFollowsReservedRecordsIsNotLostSilently) {
   Finish();
   session().ExpectIdentity();
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
-  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("invalid", 1)));
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kInvalid, 1)));
 }
 
 }  // namespace

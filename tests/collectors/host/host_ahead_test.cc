@@ -100,7 +100,7 @@ TEST_F(HostAheadTest, WhatIsOverwrittenInTheWindowIsLost) {
   OverwriteAll();
   session_.Stop();
   session_.ExpectIdentity();
-  EXPECT_GE(session_.report().lost_by_cause.at("overwritten"), reader()->ring_records);
+  EXPECT_GE(session_.report().lost_by_cause.at(LossCause::kOverwritten), reader()->ring_records);
 }
 
 TEST_F(HostAheadTest, EndsByItselfWhereNoStartComes) {

@@ -54,7 +54,7 @@ class HostCollectorTest : public testing::Test {
     ASSERT_TRUE(session_.StartAt(start).ok());
   }
   void End(uint64_t ns_after_zero) { session_.StopAt(kZero + ns_after_zero); }
-  uint64_t Lost(const std::string& cause) const {
+  uint64_t Lost(LossCause cause) const {
     const auto found = session_.report().lost_by_cause.find(cause);
     return found == session_.report().lost_by_cause.end() ? 0 : found->second;
   }

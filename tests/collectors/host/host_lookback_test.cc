@@ -424,7 +424,7 @@ TEST_F(HostLookbackTest, DrainsAgainWhenTheStoreHasRoom) {
   take();
   uint64_t lost = 0;
   for (const auto& [cause, events] : report.lost_by_cause) {
-    EXPECT_TRUE(cause == "overwritten" || cause == "store_full") << cause;
+    EXPECT_TRUE(cause == LossCause::kOverwritten || cause == LossCause::kStoreFull) << Name(cause);
     lost += events;
   }
   EXPECT_EQ(report.attempted, kRounds * kEvents);
@@ -432,7 +432,7 @@ TEST_F(HostLookbackTest, DrainsAgainWhenTheStoreHasRoom) {
   EXPECT_EQ(report.events, read_events);
   EXPECT_EQ(session.store().events(), read_events);
   EXPECT_EQ(session.store().appended_bytes(), bytes);
-  EXPECT_THAT(report.lost_by_cause, Contains(Key("overwritten")));
+  EXPECT_THAT(report.lost_by_cause, Contains(Key(LossCause::kOverwritten)));
   EXPECT_THAT(report.warnings, Contains(HasSubstr("store was full")));
 }
 

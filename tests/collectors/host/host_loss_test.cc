@@ -34,7 +34,7 @@ TEST_F(HostCollectorTest, BadRecordsAreLostNotFatal) {
   session_.ExpectIdentity();
   EXPECT_EQ(session_.report().attempted, 5u);
   EXPECT_EQ(session_.report().events, 1u);
-  EXPECT_EQ(Lost("invalid"), 4u);
+  EXPECT_EQ(Lost(LossCause::kInvalid), 4u);
 }
 
 TEST_F(HostCollectorTest, AContinuationWithoutItsEventIsNoEvent) {
@@ -45,7 +45,7 @@ TEST_F(HostCollectorTest, AContinuationWithoutItsEventIsNoEvent) {
   End(100);
   session_.ExpectIdentity();
   EXPECT_EQ(session_.report().attempted, 3u);
-  EXPECT_EQ(Lost("invalid"), 2u) << "nothing behind it can be trusted";
+  EXPECT_EQ(Lost(LossCause::kInvalid), 2u) << "nothing behind it can be trusted";
 }
 
 TEST_F(HostCollectorTest, EveryCauseOfLossIsCounted) {
@@ -59,9 +59,9 @@ TEST_F(HostCollectorTest, EveryCauseOfLossIsCounted) {
   session_.ExpectIdentity();
   EXPECT_EQ(session_.report().attempted, 10u + 3 + 7);
   EXPECT_EQ(session_.report().events, 6u);
-  EXPECT_EQ(Lost("overwritten"), 4u);
-  EXPECT_EQ(Lost("no_ring"), 3u);
-  EXPECT_EQ(Lost("reentered"), 7u);
+  EXPECT_EQ(Lost(LossCause::kOverwritten), 4u);
+  EXPECT_EQ(Lost(LossCause::kNoRing), 3u);
+  EXPECT_EQ(Lost(LossCause::kReentered), 7u);
   ASSERT_EQ(session_.report().threads.size(), 1u);
   EXPECT_EQ(session_.report().threads[0].lost, 9u);
   EXPECT_EQ(session_.report().threads[0].attempted, 15u);
@@ -108,7 +108,7 @@ TEST_F(HostCollectorTest, AReaderThatIsAlwaysLappedGivesUpAndCounts) {
   session_.Drain();
   End(100);
   session_.ExpectIdentity();
-  EXPECT_EQ(Lost("overwritten"), 1u);
+  EXPECT_EQ(Lost(LossCause::kOverwritten), 1u);
 }
 
 TEST_F(HostCollectorTest, AThreadThatVanishesIsLost) {
@@ -124,7 +124,7 @@ TEST_F(HostCollectorTest, AThreadThatVanishesIsLost) {
   End(100);
   session_.ExpectIdentity();
   EXPECT_EQ(session_.report().attempted, 1u);
-  EXPECT_EQ(Lost("overwritten"), 1u);
+  EXPECT_EQ(Lost(LossCause::kOverwritten), 1u);
 }
 
 TEST_F(HostCollectorTest, ThreadsWithoutARingAreTold) {
@@ -250,7 +250,7 @@ TEST_F(HostCollectorTest, EventsWithoutRoomForTheirNamesAreLost) {
   session_.ExpectIdentity();
   EXPECT_EQ(session_.report().attempted, 103u);
   EXPECT_EQ(session_.report().events, 0u);
-  EXPECT_EQ(Lost("store_full"), 103u);
+  EXPECT_EQ(Lost(LossCause::kStoreFull), 103u);
 }
 
 class GatedStoreTest : public HostCollectorTest {
@@ -278,7 +278,7 @@ TEST_F(GatedStoreTest, ALineWithoutRoomLosesItsEventsUntilThereIsRoom) {
   session_.Drain();
   End(1000);
   session_.ExpectIdentity();
-  EXPECT_EQ(Lost("store_full"), 3u);
+  EXPECT_EQ(Lost(LossCause::kStoreFull), 3u);
   EXPECT_EQ(session_.One("plain").line_id, 101);
 }
 
@@ -300,7 +300,7 @@ TEST_F(GatedStoreTest, ALineOfAsyncOperationsToo) {
   session_.Drain();
   End(1000);
   session_.ExpectIdentity();
-  EXPECT_EQ(Lost("store_full"), 2u);
+  EXPECT_EQ(Lost(LossCause::kStoreFull), 2u);
   EXPECT_EQ(session_.One("request").ints.at("async_id"), 9);
 }
 
@@ -314,7 +314,7 @@ TEST_F(GatedStoreTest, ASiteIsNamedOnceThereIsRoom) {
   session_.Drain();
   End(1000);
   session_.ExpectIdentity();
-  EXPECT_EQ(Lost("store_full"), 1u);
+  EXPECT_EQ(Lost(LossCause::kStoreFull), 1u);
   EXPECT_EQ(session_.One("plain").start_ps, 30'000);
 }
 

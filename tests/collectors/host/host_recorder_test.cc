@@ -258,14 +258,16 @@ TEST_F(HostRecorderTest, WhatARingOverwroteIsLostExactly) {
   session.Stop();
   session.ExpectIdentity();
   EXPECT_EQ(session.report().attempted, events);
-  EXPECT_GE(session.report().lost_by_cause.at("overwritten"), events - reader()->ring_records);
+  EXPECT_GE(session.report().lost_by_cause.at(LossCause::kOverwritten),
+            events - reader()->ring_records);
   EXPECT_EQ(session.report().lost_by_cause.size(), 1u);
   const auto losses = session.Items<v1::Loss>(xspace::ItemKind::kLoss);
   ASSERT_EQ(losses.size(), 1u);
   EXPECT_EQ(losses[0].collector(), "host");
   ASSERT_EQ(losses[0].threads_size(), 1);
   EXPECT_EQ(losses[0].threads(0).tid(), Tid());
-  EXPECT_EQ(losses[0].threads(0).lost(), session.report().lost_by_cause.at("overwritten"));
+  EXPECT_EQ(losses[0].threads(0).lost(),
+            session.report().lost_by_cause.at(LossCause::kOverwritten));
 }
 
 TEST_F(HostRecorderTest, AFullStoreStopsTheDrainAndIsAccountedForExactly) {
@@ -287,7 +289,7 @@ TEST_F(HostRecorderTest, AFullStoreStopsTheDrainAndIsAccountedForExactly) {
   session.ExpectIdentity();
   EXPECT_EQ(session.report().attempted, kRounds * kEvents + 1);
   EXPECT_GT(session.report().events, 10'000u);
-  ASSERT_THAT(session.report().lost_by_cause, Contains(Key("store_full")));
+  ASSERT_THAT(session.report().lost_by_cause, Contains(Key(LossCause::kStoreFull)));
   EXPECT_EQ(session.report().lost_by_cause.size(), 1u) << "one cause: the store";
   EXPECT_THAT(session.report().warnings, Contains(HasSubstr("store was full")));
 }

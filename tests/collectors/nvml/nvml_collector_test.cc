@@ -218,7 +218,7 @@ TEST_F(NvmlCollectorTest, AGpuThatIsLostKeepsWhatItTold) {
   EXPECT_EQ(session().report().state, CollectorState::kDegraded);
   EXPECT_THAT(session().report().reason,
               AllOf(HasSubstr("GPU 1"), HasSubstr("fallen off the bus")));
-  EXPECT_THAT(session().report().lost_by_cause, Contains(Pair("nvml_failed", 1)));
+  EXPECT_THAT(session().report().lost_by_cause, Contains(Pair(LossCause::kNvmlFailed, 1)));
   EXPECT_GT(session().Named("GPU 0 power (W)").size(), session().Named("GPU 1 power (W)").size());
   EXPECT_GE(session().Named("GPU 1 power (W)").size(), 5u);
 }
@@ -229,7 +229,7 @@ TEST_F(NvmlCollectorTest, AValueThatCannotBeReadIsALoss) {
   session().Stop();
   session().ExpectIdentity();
   EXPECT_EQ(session().report().state, CollectorState::kOn);
-  EXPECT_GE(session().report().lost_by_cause.at("nvml_failed"), 5u);
+  EXPECT_GE(session().report().lost_by_cause.at(LossCause::kNvmlFailed), 5u);
   EXPECT_THAT(session().report().warnings, Contains(HasSubstr("nvmlDeviceGetPowerUsage: 999")));
   EXPECT_THAT(session().Named("GPU 0 power (W)"), IsEmpty());
 }
@@ -290,7 +290,7 @@ TEST_F(NvmlCollectorTest, AFullStoreIsALossLikeOthers) {
   }
   session().Stop();
   session().ExpectIdentity();
-  EXPECT_GT(session().report().lost_by_cause.at("store_full"), 0u);
+  EXPECT_GT(session().report().lost_by_cause.at(LossCause::kStoreFull), 0u);
 }
 
 // The store is full while a GPU is first seen, and has room again later.
@@ -309,7 +309,8 @@ TEST_F(NvmlCollectorTest, CountersWithoutRoomAreLostUntilThereIsRoom) {
     ASSERT_TRUE(driver().AwaitCalls("nvmlDeviceGetMemoryInfo", before + 4));
     session().Stop();
     session().ExpectIdentity();
-    EXPECT_GT(session().report().lost_by_cause.at("store_full"), 0u) << static_cast<int>(refused);
+    EXPECT_GT(session().report().lost_by_cause.at(LossCause::kStoreFull), 0u)
+        << static_cast<int>(refused);
     const std::vector<ReadEvent> power = session().Named("GPU 0 power (W)");
     ASSERT_FALSE(power.empty()) << static_cast<int>(refused);
     EXPECT_EQ(power[0].plane, "/device:CUSTOM:NVML:0");

@@ -159,7 +159,7 @@ TEST_F(ProviderCollectorTest, WhatMakesNoSenseIsLostAndCounted) {
   EXPECT_EQ(session_.sink->add(nullptr, &small, 1), JOBSCOPE_E_INVALID);
   EXPECT_EQ(session_.sink->add(session_.sink, nullptr, 0), 0);
   const CollectorReport& report = driver.Stop();
-  EXPECT_THAT(report.lost_by_cause, ElementsAre(Pair("malformed", 7u)));
+  EXPECT_THAT(report.lost_by_cause, ElementsAre(Pair(LossCause::kMalformed, 7u)));
   driver.ExpectIdentity();
   driver.One("good");
 }
@@ -231,7 +231,7 @@ TEST_F(ProviderCollectorTest, AFloodDuringTheSessionIsBoundedAndCounted) {
   EXPECT_GT(collector_.LostSoFar(), 0u);
   const CollectorReport& report = driver.Stop();
   EXPECT_EQ(report.attempted, 200'000u);
-  EXPECT_GT(report.lost_by_cause.at("buffer_full"), 100'000u);
+  EXPECT_GT(report.lost_by_cause.at(LossCause::kBufferFull), 100'000u);
   EXPECT_GT(report.events, 20'000u);
   driver.ExpectIdentity();
 }
@@ -256,7 +256,7 @@ TEST_F(ProviderCollectorTest, AFloodInTheStopIsBoundedByTheStore) {
   ASSERT_TRUE(small.Start().ok());
   const CollectorReport& full = small.Stop();
   EXPECT_EQ(full.attempted, 200'000u);
-  EXPECT_GT(full.lost_by_cause.at("store_full"), 0u);
+  EXPECT_GT(full.lost_by_cause.at(LossCause::kStoreFull), 0u);
   small.ExpectIdentity();
 }
 
@@ -275,7 +275,7 @@ TEST_F(ProviderCollectorTest, LinesAreBounded) {
     events.back().line = name.c_str();
   }
   EXPECT_EQ(Add(events), 0);
-  EXPECT_THAT(driver.Stop().lost_by_cause, ElementsAre(Pair("too_many_lines", 5u)));
+  EXPECT_THAT(driver.Stop().lost_by_cause, ElementsAre(Pair(LossCause::kTooManyLines, 5u)));
   driver.ExpectIdentity();
 }
 

@@ -116,7 +116,7 @@ TEST_F(SessionEncoderTest, ALineWithoutRoomLosesItsEventsUntilThereIsRoom) {
     CollectorReport report;
     encoder.AddTo(&report);
     EXPECT_EQ(report.events, 3u) << static_cast<int>(refused);
-    EXPECT_EQ(report.lost_by_cause["store_full"], 3u);
+    EXPECT_EQ(report.lost_by_cause[LossCause::kStoreFull], 3u);
   }
 }
 

@@ -111,7 +111,7 @@ class Session {
 
   std::string Json() const {
     const auto pair = [](std::string* out, const auto& entry) {
-      absl::StrAppend(out, Quoted(entry.first), ": ", entry.second);
+      absl::StrAppend(out, Quoted(Name(entry.first)), ": ", entry.second);
     };
     const auto text = [](std::string* out, const std::string& entry) {
       absl::StrAppend(out, Quoted(entry));

@@ -143,7 +143,8 @@ TEST(SystemCollectorTest, CountersWithoutRoomAreLostUntilThereIsRoom) {
     Burn(10'000'000);
     session.Stop();
     session.ExpectIdentity();
-    EXPECT_GT(session.report().lost_by_cause.at("store_full"), 0u) << static_cast<int>(refused);
+    EXPECT_GT(session.report().lost_by_cause.at(LossCause::kStoreFull), 0u)
+        << static_cast<int>(refused);
     EXPECT_FALSE(session.Named("process CPU (%)").empty()) << static_cast<int>(refused);
   }
 }

@@ -362,7 +362,7 @@ TEST(ForeignXSpaceTest, AnEventWithoutATimeIsLost) {
   Merged merged;
   ASSERT_TRUE(merged.Merge(space).ok());
   merged.Read();
-  EXPECT_EQ(merged->account().lost_by_cause.at("invalid"), 1u);
+  EXPECT_EQ(merged->account().lost_by_cause.at(LossCause::kInvalid), 1u);
   EXPECT_EQ(merged.One("instant").duration_ps, 1);  // XProf gives all time to events of length 0
 }
 
@@ -374,7 +374,7 @@ TEST(ForeignXSpaceTest, AFullStoreIsCounted) {
   Merged merged({}, 1 << 20);
   ASSERT_TRUE(merged.Merge(space).ok());
   merged.Read();
-  EXPECT_GT(merged->account().lost_by_cause.at("store_full"), 10'000u);
+  EXPECT_GT(merged->account().lost_by_cause.at(LossCause::kStoreFull), 10'000u);
   EXPECT_GT(merged->account().events, 10'000u);
 }
 
@@ -394,7 +394,7 @@ TEST(ForeignXSpaceTest, AStoreThatWasFullTakesTheLaterEventsOfALine) {
       merged.sink().refusals = 20;
       ASSERT_TRUE(merged.Merge(space).ok());
       merged.Read();
-      EXPECT_GT(merged->account().lost_by_cause.at("store_full"), 0u);
+      EXPECT_GT(merged->account().lost_by_cause.at(LossCause::kStoreFull), 0u);
       const std::vector<ReadEvent> events = merged.Named("e");
       ASSERT_GT(events.size(), 70u) << plane << ", " << static_cast<int>(kind);
       EXPECT_EQ(events.back().line, "x");

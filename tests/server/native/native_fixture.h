@@ -86,7 +86,7 @@ class FloodCollector : public Collector {
     CollectorReport report;
     report.attempted = attempted_;
     report.events = taken_;
-    if (attempted_ > taken_) report.lost_by_cause["store_full"] = attempted_ - taken_;
+    if (attempted_ > taken_) report.lost_by_cause[LossCause::kStoreFull] = attempted_ - taken_;
     return report;
   }
   uint64_t LostSoFar() const override { return attempted_ - taken_; }

@@ -141,7 +141,7 @@ class FakeCollector : public Collector {
     CollectorReport report;
     report.attempted = 3;
     report.events = 1;
-    report.lost_by_cause["overwritten"] = 2;
+    report.lost_by_cause[LossCause::kOverwritten] = 2;
     report.steps = steps_;
     report.steps_inferred_from = steps_inferred_from_;
     return report;
