@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/clock/clock.h"
-#include "common/clock/clock_for_testing.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <random>
 
+#include "common/clock/clock_for_testing.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope {
