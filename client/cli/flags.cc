@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/flag_values.h"
 #include "client/cli/suggestion.h"
 #include "client/cli/versions.h"
 #include "client/worker/verdict.h"
@@ -293,6 +294,7 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
         "or the manifest could not be written, 2 usage, 3 some delivered, 4 none delivered, 130 "
         "interrupted.");
   }
+  CheckValues(&app);
   try {
     // CLI11 takes the arguments from the back.
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

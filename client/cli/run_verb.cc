@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/flag_values.h"
 #include "client/cli/run_watch.h"
 #include "client/worker/verdict.h"
 
@@ -108,6 +109,7 @@ RunFlagsResult ParseRunFlags(const std::vector<std::string>& arguments) {
   app.add_flag("--quiet", result.flags.quiet, "print nothing about the workers");
   app.footer(
       "The exit code is the program's. docs/attach.md explains which processes become workers.");
+  CheckValues(&app);
   try {
     std::vector<std::string> reversed(std::make_reverse_iterator(separator), arguments.rend());
     app.parse(reversed);

@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/flag_values.h"
+#include "client/cli/run_verb.h"
+
 namespace jobscope {
 namespace {
 
@@ -148,6 +151,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case({"--file_mode=0700"}, "give 0600"), Case({"--file_mode=rw"}, "--file_mode=rw"),
         Case({"--part_mb=0"}, "--part_mb=0"), Case({"--part_mb=1901"}, "give 1 to 1900"),
         Case({"--resume_timeout_ms=-1"}, "--resume_timeout_ms=-1"),
+        Case({"--steps=0x10"}, "--steps: \"0x10\" is not a decimal number"),
+        Case({"--min_workers", ""}, "--min_workers: \"\" is not a decimal number"),
+        Case({"--session_id", "--quiet"}, "--session_id: \"--quiet\" is a flag, not a value"),
         Case({"--sample=0"}, "--sample=0"), Case({"--nosuch=1"}, "--nosuch"),
         Case({"stray"}, "stray"), Case({"--logdir=/x"}, "--logdir"),
         Case({"--service_addr="}, "--service_addr")));
@@ -156,6 +162,39 @@ TEST(Flags, WhatIsMissingIsNamed) {
   EXPECT_THAT(Parse({}).text, HasSubstr("--service_addr is missing"));
   EXPECT_THAT(Parse({"--service_addr=a:1"}).text, HasSubstr("--logdir is missing"));
   EXPECT_EQ(Parse({}).exit_code, 2);
+}
+
+TEST(Flags, NumbersAreDecimal) {
+  const FlagsResult result =
+      Parse({"--service_addr=a:1", "--logdir=/tmp", "--duration_ms=010", "--delay_ms=0100",
+             "--steps=08", "--min_workers=007", "--host_tracer_level=03"});
+  ASSERT_TRUE(result.flags.has_value()) << result.text;
+  EXPECT_EQ(result.flags->duration_ms, 10);
+  EXPECT_EQ(result.flags->delay_ms, 100);
+  EXPECT_EQ(result.flags->steps, 8);
+  EXPECT_EQ(result.flags->min_workers, 7);
+  EXPECT_EQ(result.flags->recording.host_tracer_level, 3);
+}
+
+TEST(Flags, AnEmptyValueIsRefused) {
+  for (const char* flag : {"--logdir=", "--session_id=", "--nosuch=", "--="}) {
+    const absl::Status status =
+        CheckNoEmptyValue({"jobscope", "stop", "--service_addr=a:1", flag, "--quiet"});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << flag;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(flag, " has no value")));
+  }
+  for (const char* argument : {"--port_dir=/x=", "--quiet", "--", "-", "", "x="}) {
+    EXPECT_TRUE(CheckNoEmptyValue({"jobscope", "run", argument}).ok()) << argument;
+  }
+  // Arguments of the program that `run` starts.
+  EXPECT_TRUE(CheckNoEmptyValue({"jobscope", "run", "--", "train", "--logdir="}).ok());
+}
+
+TEST(Flags, AFlagIsNoValueForRun) {
+  const RunFlagsResult result = ParseRunFlags({"--listen", "--quiet", "--", "true"});
+  EXPECT_FALSE(result.run);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.text, HasSubstr("--listen: \"--quiet\" is a flag"));
 }
 
 TEST(Flags, Verbs) {

@@ -114,6 +114,25 @@ TEST_F(ProgramTest, TooFewDescriptorsAreToldBeforeAnybodyIsAsked) {
   EXPECT_EQ(raised->Wait(), 0) << raised->err();
 }
 
+// CLI11 would take the next argument as the value.
+TEST_F(ProgramTest, AnEmptyValueIsAUsageErrorOfEveryVerb) {
+  const std::string jobscope =
+      (std::filesystem::path(CAPTURE_PROGRAM).parent_path() / "jobscope").string();
+  for (const std::vector<std::string>& verb :
+       std::vector<std::vector<std::string>>{{CAPTURE_PROGRAM},
+                                             {jobscope, "check"},
+                                             {jobscope, "stop"},
+                                             {jobscope, "run"},
+                                             {jobscope, "report", logdir_.path()},
+                                             {jobscope, "diff", logdir_.path(), logdir_.path()}}) {
+    std::vector<std::string> arguments = verb;
+    arguments.insert(arguments.end(), {"--any=", "--quiet", "--", "true"});
+    Subprocess process(arguments);
+    EXPECT_EQ(process.Wait(), 2);
+    EXPECT_THAT(process.err(), HasSubstr("--any= has no value")) << verb.back();
+  }
+}
+
 // An older worker of ours, and a stock one.
 TEST_F(ProgramTest, AWorkerWithoutCloseIsNotClosed) {
   for (const bool native : {true, false}) {
