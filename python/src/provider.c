@@ -36,11 +36,13 @@ static void Free(struct registered* one) {
 /* Set before the first callback is registered. */
 static int (*is_finalizing)(void);
 static void (*delete_current_thread)(void); /* also releases the GIL; not in the stable ABI */
+static int forks_hold_the_lock;             /* of PyThreadState_New, as os.fork does from 3.13 on */
 static const struct provider_api* library;
 
 static void FindFunctions(void) {
   /* The name in 3.13 and later, and the one before. */
   void* found = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+  forks_hold_the_lock = found != NULL;
   if (found == NULL) found = dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
   memcpy(&is_finalizing, &found, sizeof(found));
   found = dlsym(RTLD_DEFAULT, "PyThreadState_DeleteCurrent");
@@ -77,8 +79,10 @@ static void MakeThread(void* argument) {
   gil->own = PyThreadState_New(gil->interpreter);
 }
 
-/* Acquires the GIL. -1: there is no memory. A thread is registered with Python while nobody forks:
- * Python holds a lock other than the GIL meanwhile. */
+/* Acquires the GIL. -1: there is no memory. Before 3.13 a thread is registered with Python while
+ * nobody forks: Python holds a lock other than the GIL meanwhile, which a child would inherit. Later
+ * versions fork with that lock held; a fork that also waited here would wait for the thread that
+ * waits for it. */
 static int TakeGil(struct gil* gil, PyInterpreterState* interpreter) {
   gil->interpreter = interpreter;
   gil->own = NULL;
@@ -86,7 +90,11 @@ static int TakeGil(struct gil* gil, PyInterpreterState* interpreter) {
     gil->before = PyGILState_Ensure();
     return 0;
   }
-  library->while_nobody_forks(&MakeThread, gil);
+  if (forks_hold_the_lock) {
+    MakeThread(gil);
+  } else {
+    library->while_nobody_forks(&MakeThread, gil);
+  }
   if (gil->own == NULL) return -1;
   PyEval_RestoreThread(gil->own);
   return 0;

@@ -407,25 +407,9 @@ runpy.run_path({SETUP!r})
                     self.assertRegex(done.stderr.splitlines()[-1], "ImportError: jobscope: not for free-threaded Python: .* ordinary build")
 
 
-def _other_pythons():
-    """Interpreters of other versions that are installed here, as deploy and pyenv install them."""
-    candidates = {}
-    patterns = ("/usr/bin/python3.[0-9]*", os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))
-    for path in sorted(path for pattern in patterns for path in glob.glob(pattern)):
-        if path.endswith("-config"):
-            continue
-        script = "import sys, sysconfig; print(sys.version_info[1], bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
-        done = subprocess.run([path, "-c", script], capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            minor, free_threaded = done.stdout.split()
-            if int(minor) >= 10 and int(minor) != sys.version_info[1] and free_threaded == "False":
-                candidates[int(minor)] = path
-    return candidates
-
-
 class VersionsTest(unittest.TestCase):
     def test_one_binary_serves_other_versions(self):
-        pythons = _other_pythons()
+        pythons = workers.other_pythons()
         if not pythons:
             self.skipTest("no other Python of 3.10 or later is installed here")
         here = os.path.dirname(os.path.abspath(__file__))

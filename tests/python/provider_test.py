@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """jobscope.register_provider: collectors written in Python, in captures of this process and by the client."""
 import atexit
+import ctypes
 import glob
 import json
 import os
@@ -15,6 +16,9 @@ import weakref
 import jobscope
 import workers
 import xspace
+
+# For which a fork waits for a thread of jobscope that must not be interrupted by one (common/process/fork_pause.cc).
+MAX_PAUSE_S = 2
 
 
 class Disk:
@@ -92,6 +96,42 @@ def worker_fork(logdir):
         if child == 0:
             sys.exit(0)
         workers.tell(child=os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def worker_fork_while_arming(logdir):
+    """Forks while captures register a thread with Python; tells how long the shortest fork took."""
+    jobscope.register_provider("disk", Disk())
+    with jobscope.capture(logdir):
+        pass
+    forking = threading.Event()
+
+    def prepare():
+        forking.set()
+        time.sleep(0.2)  # without the GIL, but with the lock that the capture needs
+
+    # Runs before the handlers of jobscope, within os.fork.
+    prepare_in_c = ctypes.CFUNCTYPE(None)(prepare)
+    ctypes.CDLL(None)["__register_atfork"](prepare_in_c, None, None, None)
+    took = []
+
+    def fork():
+        begin = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        took.append(time.monotonic() - begin)
+        os.waitpid(child, 0)
+
+    # A fork may be late because the machine is busy: one that is not is enough.
+    while len(took) < 5 and min(took, default=MAX_PAUSE_S) >= MAX_PAUSE_S:
+        forking.clear()
+        thread = threading.Thread(target=fork)
+        thread.start()
+        forking.wait()
+        with jobscope.capture(logdir, frameworks="disk"):
+            thread.join()
+    workers.tell(took=min(took))
+    os._exit(0)
 
 
 class ProviderTest(unittest.TestCase):
@@ -357,6 +397,18 @@ class ProviderTest(unittest.TestCase):
         for who in ("child", "parent", "again"):
             (run,) = glob.glob(os.path.join(self.logdir, who, "plugins/profile/*"))
             self.assertIn("tick", self.events(jobscope.CaptureResult(run, 0, 0)), who)
+
+    def test_forks_do_not_wait_for_an_arming_that_waits_for_them(self):
+        """os.fork of 3.13 and later holds the lock that the arming needs."""
+        pythons = {minor: path for minor, path in workers.other_pythons().items() if minor >= 13}
+        if sys.version_info >= (3, 13):
+            pythons[sys.version_info[1]] = sys.executable
+        if not pythons:
+            self.skipTest("no Python of 3.13 or later is installed here")
+        for minor, path in pythons.items():
+            options = {"python": path, "interpreter_options": ("-W", "ignore")}
+            with self.subTest(f"3.{minor}"), workers.Worker(__file__, "fork_while_arming", self.logdir, **options) as worker:
+                self.assertLess(worker.hear()["took"], MAX_PAUSE_S)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 A test file holds both sides: functions `worker_*`, each the main of a process of its own, and the test cases. The worker says
 lines of JSON with `tell` and waits with `wait`. Frameworks write to standard output, too: other lines are skipped.
 """
+import glob
 import json
 import os
 import subprocess
@@ -106,6 +107,22 @@ def until(condition, timeout_s=30):
             return True
         time.sleep(0.005)
     return bool(condition())
+
+
+def other_pythons():
+    """Interpreters of other versions that are installed here, as deploy and pyenv install them."""
+    candidates = {}
+    patterns = ("/usr/bin/python3.[0-9]*", os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))
+    for path in sorted(path for pattern in patterns for path in glob.glob(pattern)):
+        if path.endswith("-config"):
+            continue
+        script = "import sys, sysconfig; print(sys.version_info[1], bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
+        done = subprocess.run([path, "-c", script], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            minor, free_threaded = done.stdout.split()
+            if int(minor) >= 10 and int(minor) != sys.version_info[1] and free_threaded == "False":
+                candidates[int(minor)] = path
+    return candidates
 
 
 def main(namespace):

@@ -20,6 +20,11 @@ namespace {
 
 std::atomic<bool> leaving{false};
 
+// os.fork of 3.13 and later (gh-116522) holds the lock of ThreadState_New around fork(), so a child
+// never inherits it locked. A ForkPause would then take the two locks in the opposite order to
+// os.fork: the fork, with the GIL, would wait for the pause until that expires.
+constexpr int kFirstMinorThatForksWithTheLock = 13;
+
 // Returns one word in a page that the kernel wipes in every child, however it is forked. Without
 // support for this (kernels before 4.14), children are not distinguished from their parents.
 const std::atomic<uint32_t>* MakeAlive() {
@@ -113,7 +118,12 @@ GilState::GilState(const Api& api) : api_(api) {
     before_ = api.GILState_Ensure();
     return;
   }
-  WhileNobodyForks([this] { own_ = api_.ThreadState_New(api_.InterpreterState_Main()); });
+  const auto make = [this] { own_ = api_.ThreadState_New(api_.InterpreterState_Main()); };
+  if (api_.minor >= kFirstMinorThatForksWithTheLock) {
+    make();
+  } else {
+    WhileNobodyForks(make);
+  }
   held_ = own_ != nullptr;
   if (held_) api.Eval_RestoreThread(own_);
 }

@@ -39,9 +39,9 @@ void WatchLeaving(const Api& api);
 // The RESOURCE_EXHAUSTED error of WithGil.
 absl::Status OutOfMemoryInPython();
 
-// Acquires the GIL for the calling thread, which Python need not know. While a thread is being
-// registered with Python, forks of other threads wait: Python then holds a lock other than the GIL,
-// and a child that inherits it locked hangs in os.fork (observed in 3.11).
+// Acquires the GIL for the calling thread, which Python need not know. Before 3.13, forks of other
+// threads wait while a thread is being registered with Python: Python then holds a lock other than
+// the GIL, and a child that inherits it locked hangs in os.fork (observed in 3.11).
 class GilState {
  public:
   // Acquires the GIL; blocks without a limit.
