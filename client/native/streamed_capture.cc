@@ -177,6 +177,7 @@ void StreamedCapture::OnTaken(uint64_t generation, const absl::Status& status, b
     stream_->ResetBackoff();
   }
   transfer_deadline_->OnReceived(received.bytes);
+  if (std::exchange(expired_at_disk_, false)) transfer_deadline_->Restart();
   if (end_wanted_.has_value()) {
     if (!EndWith(*end_wanted_)) EndIncomplete(*end_wanted_);
     return;
@@ -261,6 +262,9 @@ void StreamedCapture::EndArming(const grpc::Status& status) {
 }
 
 void StreamedCapture::OnTransferTimeout() {
+  // The client's own disk is late, and the worker holds the rest of the trace.
+  expired_at_disk_ = items_->taking();
+  if (expired_at_disk_) return;
   EndIncomplete(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
                              "the trace did not arrive in time; record for a shorter time, or "
                              "raise --transfer_timeout_ms"));

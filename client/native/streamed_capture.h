@@ -117,6 +117,7 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture>,
   bool finish_wanted_ = false;  // the recording must end early
   uint64_t planned_end_ns_ = 0;
   std::optional<grpc::Status> end_wanted_;  // once the disk is done
+  bool expired_at_disk_ = false;            // the transfer's deadline passed while the disk wrote
   int faults_ = 0;                          // of the worker, since the last items
   SpooledCapture capture_;                  // filled as it becomes known; MakeDelivery moves it
 

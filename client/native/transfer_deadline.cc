@@ -31,6 +31,8 @@ void TransferDeadline::OnReceived(uint64_t bytes) {
   Set(std::max(deadline_ns_, MonotonicNow() + timeout_ns_));
 }
 
+void TransferDeadline::Restart() { Set(MonotonicNow() + timeout_ns_); }
+
 void TransferDeadline::Set(uint64_t deadline_ns) {
   deadline_ns_ = deadline_ns;
   timer_.StartBy(deadline_ns_, [this] { OnTimer(); });

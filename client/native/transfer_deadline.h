@@ -28,6 +28,8 @@ class TransferDeadline {
   void OnFinish();
   // `bytes`: all that have been received.
   void OnReceived(uint64_t bytes);
+  // Grants a whole timeout from now, also after it has expired.
+  void Restart();
   void Stop() { timer_.Stop(); }
 
  private:

@@ -189,12 +189,15 @@ class NativeWorkerTest : public ::testing::Test {
     return call;
   }
   // Arms, waits, starts.
-  void Record(const std::string& address, absl::Duration duration = absl::Seconds(2)) {
+  void Record(const std::string& address, absl::Duration duration = absl::Seconds(2),
+              absl::Duration transfer = absl::Seconds(60)) {
     Connect(address);
     Arm();
     const grpc::Status armed = log_->AwaitArmed();
     ASSERT_TRUE(armed.ok()) << armed.error_message();
-    worker_->Start(MakeStart(duration));
+    StartCall call = MakeStart(duration);
+    call.transfer = transfer;
+    worker_->Start(call);
   }
   // Writes what was delivered.
   Verdict Write() {

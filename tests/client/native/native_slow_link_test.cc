@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +58,54 @@ class NativeSlowLinkTest : public NativeWorkerTest {
     EXPECT_EQ(verdict.outcome, Outcome::kOk) << verdict.reason;
     EXPECT_EQ(account_.events, 10u);
     EXPECT_GT(File().size(), kRawBytes);
+  }
+
+  // Lets the client's disk stall, with a message to write, until the time limit of the transfer has
+  // passed; then the worker does `rest`. Returns how the capture ended.
+  grpc::Status EndAfterDiskStall(const std::function<grpc::Status(FakeCapture*)>& rest) {
+    // Also how long the machine may stand still after the stall.
+    const absl::Duration transfer = absl::Seconds(2);
+    options_.timeouts.repeat_ack = absl::Milliseconds(50);
+    absl::Notification spooled;
+    absl::Notification blocked;
+    absl::Notification waits;
+    const auto over = std::make_shared<absl::Notification>();  // the pool may see it last
+    FakeNativeWorker::Script script;
+    script.capture = [&](FakeCapture* capture) {
+      FakeNativeWorker::Begin(capture);
+      capture->SendItems(items_, 0, raw_);
+      EXPECT_TRUE(capture->AwaitAck(raw_));
+      spooled.Notify();
+      blocked.WaitForNotification();
+      capture->SendItems(items_, raw_, raw_ + 1);
+      // Acknowledgements are repeated only while the client waits for its disk, by timers like that
+      // of the deadline.
+      v1::CaptureRequest request;
+      uint64_t finish_ns = 0;
+      for (int late_acks = 0; late_acks < 3 && capture->Read(&request);) {
+        if (request.has_finish()) {
+          finish_ns = MonotonicNow();
+        } else if (finish_ns != 0) {
+          late_acks += MonotonicNow() > finish_ns + DurationNs(transfer) ? 1 : 0;
+        } else if (!waits.HasBeenNotified()) {
+          waits.Notify();
+        }
+      }
+      over->Notify();
+      return rest(capture);
+    };
+    FakeNativeWorker fake(script);
+    Record(fake.address(), absl::Seconds(60), transfer);
+    spooled.WaitForNotification();
+    // Both of its threads.
+    for (int i = 0; i < 2; ++i) disk_.Run([over] { over->WaitForNotification(); });
+    blocked.Notify();
+    EXPECT_TRUE(waits.WaitForNotificationWithTimeout(NativeLog::kTimeout));
+    // The time limit counts from here.
+    worker_->Stop("run", absl::Seconds(5), [](const grpc::Status&, bool) {});
+    EXPECT_TRUE(over->WaitForNotificationWithTimeout(NativeLog::kTimeout));
+    if (!over->HasBeenNotified()) over->Notify();
+    return log_->AwaitEnded();
   }
 
   std::vector<FakeItem> items_;
@@ -353,6 +402,19 @@ TEST_F(NativeSlowLinkTest, AClientThatWaitsForItsDiskSaysSo) {
   EXPECT_TRUE(repeated->WaitForNotificationWithTimeout(NativeLog::kTimeout));
   if (!repeated->HasBeenNotified()) repeated->Notify();
   ExpectWholeTrace();
+}
+
+TEST_F(NativeSlowLinkTest, TheTimeOfTheClientsDiskIsNotTheWorkers) {
+  EXPECT_TRUE(EndAfterDiskStall([this](FakeCapture* capture) { return End(capture); }).ok());
+  ExpectWholeTrace();
+}
+
+TEST_F(NativeSlowLinkTest, AfterTheDiskTheWorkerHasItsTimeLimit) {
+  const grpc::Status ended = EndAfterDiskStall([](FakeCapture* capture) {
+    capture->Hang();
+    return grpc::Status::OK;
+  });
+  EXPECT_EQ(ended.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << ended.error_message();
 }
 
 }  // namespace
