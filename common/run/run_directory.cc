@@ -60,7 +60,11 @@ mode_t DirectoryMode(mode_t file_mode) { return file_mode | 0700 | ((file_mode &
 // Creates a directory. False: it exists already.
 absl::StatusOr<bool> MakeDirectory(const std::string& path, mode_t file_mode) {
   if (mkdir(path.c_str(), 0700) == 0) {
-    if (DirectoryMode(file_mode) != 0700) (void)!chmod(path.c_str(), DirectoryMode(file_mode));
+    struct stat info {};
+    if (DirectoryMode(file_mode) != 0700 && stat(path.c_str(), &info) == 0) {
+      // Inherited: all that is created in a team's logdir belongs to the team's group.
+      (void)!chmod(path.c_str(), DirectoryMode(file_mode) | (info.st_mode & S_ISGID));
+    }
     return true;
   }
   if (errno == EEXIST) return false;

@@ -94,6 +94,32 @@ TEST(RunDirectory, TracesAreTheirOwnersUnlessOpened) {
   }
 }
 
+// A team shares a logdir by its group and its setgid bit.
+TEST(RunDirectory, TheGroupOfTheLogdirIsPassedOn) {
+  for (const mode_t file_mode : {0600, 0640, 0660}) {
+    const TemporaryDirectory logdir;
+    // Only root may give it to a group that is not its own.
+    const gid_t group = geteuid() == 0 ? 12345 : getegid();
+    ASSERT_EQ(chown(logdir.path().c_str(), geteuid(), group), 0);
+    ASSERT_EQ(chmod(logdir.path().c_str(), 02775), 0);
+    const auto run = RunDirectory::Create({logdir.path(), "r", 0, file_mode});
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_TRUE(run->CreateTrace("w").value()->Publish().ok());
+    EXPECT_TRUE(run->CreateTrace("w", 2).value()->Publish().ok());
+    EXPECT_TRUE(run->WriteManifest("{}").ok());
+    size_t directories = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(logdir.path())) {
+      struct stat info {};
+      ASSERT_EQ(lstat(entry.path().c_str(), &info), 0);
+      EXPECT_EQ(info.st_gid, group) << entry.path();
+      if (!entry.is_directory()) continue;
+      ++directories;
+      EXPECT_NE(info.st_mode & S_ISGID, 0U) << entry.path();
+    }
+    EXPECT_EQ(directories, 4U);
+  }
+}
+
 TEST(RunDirectory, WhatOthersMadeInASharedLogdirIsRefused) {
   const TemporaryDirectory logdir;
   ASSERT_EQ(chmod(logdir.path().c_str(), 01777), 0);
