@@ -17,28 +17,34 @@
 namespace jobscope {
 namespace {
 
-sigset_t EndingSignals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGHUP);
-  return set;
+// Linux delivers a blocked signal to a signalfd even if it is ignored. SIGINT is included although
+// it may be ignored: shells do that for every command that a script starts with `&`, and `kill
+// -INT` must end those.
+const sigset_t& EndingSignals() {
+  static const sigset_t signals = [] {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    struct sigaction hangup;
+    const bool by_nohup = sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+    if (!by_nohup) sigaddset(&set, SIGHUP);
+    return set;
+  }();
+  return signals;
 }
 
 }  // namespace
 
 void PrepareSignals() {
   signal(SIGPIPE, SIG_IGN);
-  const sigset_t set = EndingSignals();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  pthread_sigmask(SIG_BLOCK, &EndingSignals(), nullptr);
 }
 
 InterruptWatch::InterruptWatch(std::function<void()> first)
     : first_(std::move(first)), stop_fd_(eventfd(0, EFD_CLOEXEC)) {
   if (thread_.Start([this] { Watch(); })) return;
-  const sigset_t set = EndingSignals();
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &EndingSignals(), nullptr);
 }
 
 InterruptWatch::~InterruptWatch() {
@@ -51,8 +57,7 @@ InterruptWatch::~InterruptWatch() {
 }
 
 void InterruptWatch::Watch() {
-  const sigset_t set = EndingSignals();
-  const int signals = signalfd(-1, &set, SFD_CLOEXEC);
+  const int signals = signalfd(-1, &EndingSignals(), SFD_CLOEXEC);
   bool again = false;
   pollfd polled[2] = {{stop_fd_, POLLIN, 0}, {signals, POLLIN, 0}};
   while (true) {

@@ -11,7 +11,7 @@
 namespace jobscope {
 
 // Blocks SIGINT, SIGTERM and SIGHUP in the calling thread and in all that it starts from now on:
-// call it before the first thread starts (gRPC's included). A signal that was ignored stays
+// call it before the first thread starts (gRPC's included). A SIGHUP that is ignored (nohup) stays
 // ignored. Ignores SIGPIPE from now on: a reader that closes our output must not end a capture.
 void PrepareSignals();
 

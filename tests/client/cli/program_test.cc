@@ -167,6 +167,23 @@ TEST_F(ProgramTest, AStandardErrorThatTakesNothingHoldsNobodyUp) {
   close(ends[1]);
 }
 
+// nohup ignores SIGHUP. Linux delivers a blocked signal to a signalfd even if it is ignored.
+TEST_F(ProgramTest, AHangupThatIsIgnoredStaysIgnored) {
+  for (const bool ignored : {false, true}) {
+    FakeWorker worker({});
+    const auto before = signal(SIGHUP, ignored ? SIG_IGN : SIG_DFL);  // inherited
+    const std::unique_ptr<Subprocess> capture = Shell(
+        "true", absl::StrCat("--service_addr=", worker.address(), " --logdir=", logdir_.path(),
+                             " --json --duration_ms=", ignored ? 2000 : 60'000));
+    signal(SIGHUP, before);
+    ASSERT_TRUE(worker.AwaitRequests(1));
+    capture->Signal(SIGHUP);
+    EXPECT_EQ(capture->Wait(), 0) << capture->err();
+    const json manifest = json::parse(capture->out(), nullptr, false);
+    EXPECT_EQ(manifest["workers"][0]["outcome"], ignored ? "ok" : "truncated") << manifest;
+  }
+}
+
 // A list of workers that does not come stands for a name that does not resolve.
 TEST_F(ProgramTest, CtrlCWorksBeforeAnybodyIsAsked) {
   const std::string fifo = logdir_.path() + "/list";
