@@ -6,6 +6,7 @@
 #include <deque>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace jobscope::analysis {
@@ -37,24 +38,27 @@ std::vector<bool> FindWaits(const std::vector<BusyBlock>& busy,
   return waits;
 }
 
-// Returns the step that contains the begin of `block`, or null.
-const StepSpan* StepOf(const BusyBlock& block, const std::vector<StepSpan>& steps) {
+// Returns the index of the account that contains the begin of `block`.
+std::optional<size_t> AccountOf(const BusyBlock& block, const std::vector<Interval>& accounts) {
   const auto next = std::upper_bound(
-      steps.begin(), steps.end(), block.span.begin_ns,
-      [](int64_t time_ns, const StepSpan& step) { return time_ns < step.begin_ns; });
-  if (next == steps.begin() || std::prev(next)->end_ns <= block.span.begin_ns) return nullptr;
-  return &*std::prev(next);
+      accounts.begin(), accounts.end(), block.span.begin_ns,
+      [](int64_t time_ns, const Interval& account) { return time_ns < account.begin_ns; });
+  if (next == accounts.begin() || std::prev(next)->end_ns <= block.span.begin_ns) return {};
+  return static_cast<size_t>(std::prev(next) - accounts.begin());
 }
 
-// Returns how long the thread of a step ran or waited for a CPU; of each at most `limit_ns`.
+// Returns how long the thread of a step ran or waited for a CPU in its account; of each at most
+// `limit_ns`.
 int64_t AwakeNs(const StepSpan& step, int64_t limit_ns) {
   return std::clamp<int64_t>(step.cpu_ns.value_or(0), 0, limit_ns) +
          std::clamp<int64_t>(step.not_running_ns.value_or(0), 0, limit_ns);
 }
 
-// Returns the busy blocks without waits for collectives. Where the CPU time of a step is known, its
-// thread waited no longer than it slept: of the scopes with waits the front is work.
-std::vector<BusyBlock> WorkOf(const std::vector<StepSpan>& steps, const RecordedTimes& times) {
+// Returns the busy blocks without waits for collectives. Where the CPU time of an account is known,
+// the step's thread waited no longer in it than it slept: of the scopes with waits the front is
+// work.
+std::vector<BusyBlock> WorkOf(const std::vector<StepSpan>& steps,
+                              const std::vector<Interval>& accounts, const RecordedTimes& times) {
   std::vector<Interval> calls;
   for (const CollectiveSpan& collective : times.collectives) {
     if (!collective.on_device) calls.push_back(collective.span);
@@ -63,20 +67,23 @@ std::vector<BusyBlock> WorkOf(const std::vector<StepSpan>& steps, const Recorded
             [](const Interval& a, const Interval& b) { return a.end_ns < b.end_ns; });
   std::vector<BusyBlock> work = times.busy;
   const std::vector<bool> waits = FindWaits(work, calls);
-  std::map<const StepSpan*, int64_t> waits_ns;  // by step
+  std::map<size_t, int64_t> waits_ns;  // by account
   for (size_t i = 0; i < work.size(); ++i) {
-    if (waits[i]) waits_ns[StepOf(work[i], steps)] += work[i].span.length_ns();
+    if (!waits[i]) continue;
+    const std::optional<size_t> account = AccountOf(work[i], accounts);
+    if (account.has_value()) waits_ns[*account] += work[i].span.length_ns();
   }
   for (size_t i = 0; i < work.size(); ++i) {
     if (!waits[i]) continue;
     BusyBlock& block = work[i];
-    const StepSpan* const step = StepOf(block, steps);
+    const std::optional<size_t> account = AccountOf(block, accounts);
     double awake = 0;  // share
-    if (step != nullptr && step->cpu_ns.has_value()) {
-      const int64_t length_ns = step->end_ns - step->begin_ns;
-      const int64_t asleep_ns = std::max<int64_t>(0, length_ns - AwakeNs(*step, length_ns));
-      awake =
-          std::max(0.0, 1 - static_cast<double>(asleep_ns) / static_cast<double>(waits_ns[step]));
+    if (account.has_value() && steps[*account].cpu_ns.has_value()) {
+      const int64_t length_ns = accounts[*account].length_ns();
+      const int64_t asleep_ns =
+          std::max<int64_t>(0, length_ns - AwakeNs(steps[*account], length_ns));
+      awake = std::max(
+          0.0, 1 - static_cast<double>(asleep_ns) / static_cast<double>(waits_ns[*account]));
     }
     block.span.end_ns = block.span.begin_ns +
                         static_cast<int64_t>(awake * static_cast<double>(block.span.length_ns()));
@@ -104,7 +111,7 @@ Intervals BusyDuring(const Interval& part, int64_t call_ns, const std::vector<Bu
 std::vector<Intervals> BlockedTimes(const std::vector<StepSpan>& steps,
                                     const std::vector<Interval>& accounts,
                                     const RecordedTimes& times, const Intervals& before) {
-  const std::vector<BusyBlock> work = WorkOf(steps, times);
+  const std::vector<BusyBlock> work = WorkOf(steps, accounts, times);
   std::vector<Intervals> blocked;
   blocked.reserve(times.collectives.size());
   int64_t reached_ns = INT64_MIN;  // assigned up to here

@@ -19,9 +19,10 @@ struct StepSpan {
   int64_t number = 0;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  // How long its thread was runnable without getting a CPU.
+  // In its account, which begins with the end of the step before: how long its thread was runnable
+  // without getting a CPU, and how long it ran.
   std::optional<int64_t> not_running_ns;
-  std::optional<int64_t> cpu_ns;  // how long its thread ran
+  std::optional<int64_t> cpu_ns;
 };
 
 // Returns the account of each step: the time from the end of the previous step to its own end, so

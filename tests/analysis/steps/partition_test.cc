@@ -120,6 +120,21 @@ TEST(PartitionTest, AScopeThatEndsWithACollectiveWaitsForIt) {
   EXPECT_EQ(blocked_ns({{30 * kMs, 60 * kMs}, false, true}, INT64_MAX), 10 * kMs);
 }
 
+// The CPU time of a step is that of its account: what it used in the gap before is no work in it.
+TEST(PartitionTest, CpuTimeOfTheGapIsNotThatOfTheWait) {
+  constexpr int64_t kMs = 1'000'000;
+  std::vector<StepSpan> steps = {Step(1, 0, 10 * kMs), Step(2, 50 * kMs, 150 * kMs)};
+  RecordedTimes times;
+  times.collectives = {{{70 * kMs, 100 * kMs}, false}, {{75 * kMs, 110 * kMs}, false}};
+  times.busy = {{{80 * kMs, 110 * kMs}, false, true}};
+  for (const int64_t cpu_ms : {20, 90, 110}) {  // of 140
+    steps[1].cpu_ns = cpu_ms * kMs;
+    EXPECT_EQ(PartitionSteps(steps, AccountsOf(steps), times).blocked_ns[1], 40 * kMs) << cpu_ms;
+  }
+  steps[1].cpu_ns = 130 * kMs;
+  EXPECT_EQ(PartitionSteps(steps, AccountsOf(steps), times).blocked_ns[1], 20 * kMs);
+}
+
 // Each collective has all of the work in it: a search through all for each would take minutes.
 TEST(PartitionTest, CollectivesThatOverlapWithAllOthers) {
   constexpr int64_t kCount = 300'000;
