@@ -229,8 +229,8 @@ double MeanAccount(const WorkerView& view) {
 
 // Keeps the largest set of workers that matches connect, directly or through others, and those in
 // step with it, whose collectives could not be matched. If nothing is matched, keeps workers with
-// collectives. The rest goes apart.
-void KeepConnected(const std::vector<WorkerView>& views, Alignment* alignment) {
+// collectives. The rest goes apart. Returns whether matches connect any of the workers.
+bool KeepConnected(const std::vector<WorkerView>& views, Alignment* alignment) {
   std::vector<size_t> set_of(views.size());  // each worker points to one of its set
   std::iota(set_of.begin(), set_of.end(), 0);
   const auto root_of = [&](size_t w) {
@@ -253,7 +253,7 @@ void KeepConnected(const std::vector<WorkerView>& views, Alignment* alignment) {
   for (const size_t w : alignment->workers) {
     if (++sizes[root_of(w)] > sizes[largest]) largest = root_of(w);
   }
-  if (sizes[largest] < 2) return;
+  if (sizes[largest] < 2) return false;
   double least = 0;
   double most = 0;
   for (const size_t w : alignment->workers) {
@@ -277,6 +277,7 @@ void KeepConnected(const std::vector<WorkerView>& views, Alignment* alignment) {
   }
   alignment->workers = std::move(kept.workers);
   alignment->steps = std::move(kept.steps);
+  return !alignment->matches.empty();
 }
 
 }  // namespace
@@ -291,7 +292,7 @@ Alignment Align(const std::vector<WorkerView>& views) {
   if (alignment.workers.empty()) return alignment;
   LeaveOutShortOnes(views, &alignment);
   alignment.matches = MatchBySequence(views);
-  KeepConnected(views, &alignment);
+  bool connected = KeepConnected(views, &alignment);
   AlignByNumber(views, &alignment);
   if (!alignment.matches.empty()) {
     const bool fit = NumbersFit(views, alignment.workers, alignment.matches);
@@ -307,10 +308,11 @@ Alignment Align(const std::vector<WorkerView>& views) {
     MatchTheRest(views, &alignment);
   } else if (collectives && alignment.workers.size() > 1) {
     MatchWithoutSequence(views, &alignment);
-    if (!alignment.matches.empty()) KeepConnected(views, &alignment);
+    if (!alignment.matches.empty()) connected = KeepConnected(views, &alignment);
   }
   alignment.whole_steps = alignment.matches.empty() && RunInStep(views, alignment);
-  alignment.synchronous = alignment.whole_steps || !alignment.matches.empty();
+  // Matches may connect workers only with those left out: these are no ranks of each other.
+  alignment.synchronous = alignment.whole_steps || connected;
   if (alignment.apart.empty()) return alignment;
   if (!alignment.synchronous) {
     alignment.workers.insert(alignment.workers.end(), alignment.apart.begin(),

@@ -166,6 +166,18 @@ double Significance(const OwnTimes& times, const std::vector<size_t>& workers) {
   return error > 0 ? std::min(kCertain, mean / error) : (mean > 0 ? kCertain : 0);
 }
 
+// Adds all outliers as one finding if fixing them together gains twice as much as the best of
+// `found`: each hides behind the others. A worker that is far slower than the next one is the
+// answer alone.
+void AddTogether(const OwnTimes& times, const std::vector<size_t>& outliers,
+                 std::vector<Straggler>* found) {
+  if (outliers.size() < 2) return;
+  const double best = found->empty() ? 0 : found->front().gain;
+  Straggler together = WorthOf(times, outliers);
+  if (together.gain < 2 * best || !Passes(times, together)) return;
+  found->insert(found->begin(), std::move(together));
+}
+
 // Adds who is late now and then, but more often than chance has it.
 void AddLatest(const OwnTimes& times, std::vector<Straggler>* found) {
   const std::optional<Latest> latest = FindLatest(times);
@@ -229,13 +241,9 @@ std::vector<Straggler> FindStragglers(const OwnTimes& times) {
     for (Straggler& group : groups) {
       if (Passes(times, group)) found.push_back(std::move(group));
     }
-    if (found.empty() && outliers.size() > 1) {
-      // Each of several hides behind the other: fixing them only helps together.
-      Straggler together = WorthOf(times, outliers);
-      if (Passes(times, together)) found.push_back(std::move(together));
-    }
     std::stable_sort(found.begin(), found.end(),
                      [](const Straggler& a, const Straggler& b) { return a.gain > b.gain; });
+    AddTogether(times, outliers, &found);
   }
   if (found.empty()) AddLatest(times, &found);
   AddSingleSteps(times, &found);

@@ -146,6 +146,26 @@ TEST(BlameTest, TwoRanksThatHideBehindEachOtherAreOneFinding) {
   EXPECT_THAT(found[0].workers, ElementsAre(1, 6));
 }
 
+TEST(BlameTest, TheSlowestOfSeveralDoesNotHideTheOthers) {
+  OwnTimes times = Equal(8, 50);
+  Slow(&times, 1, 45);
+  Slow(&times, 6, 40);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_THAT(found[0].workers, ElementsAre(1, 6));
+  EXPECT_THAT(found[1].workers, ElementsAre(1));
+  EXPECT_GT(found[0].gain, 3 * found[1].gain);
+}
+
+TEST(BlameTest, TheOneThatIsFarSlowerIsTheAnswerAlone) {
+  OwnTimes times = Equal(8, 50);
+  Slow(&times, 1, 80);
+  Slow(&times, 6, 20);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(1));
+}
+
 TEST(BlameTest, ASlowStepNowAndThenIsFound) {
   OwnTimes times = Equal(8, 60);
   Slow(&times, 3, 120, /*every=*/5);

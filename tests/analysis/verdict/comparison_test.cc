@@ -153,6 +153,30 @@ TEST_F(ComparisonTest, AnEvaluatorIsNoSlowRank) {
   EXPECT_THAT(report["warnings"].dump(), HasSubstr("w4 shares no collective"));
 }
 
+// The other rank has too few steps to be compared with: only its collectives match the first one's.
+TEST_F(ComparisonTest, AnEvaluatorIsNoRankOfALoneOne) {
+  std::vector<TraceFile> ranks(2);
+  TraceFile evaluator;
+  for (int step = 0; step < 40; ++step) {
+    for (int rank = 0; rank < (step < 5 ? 2 : 1); ++rank) {
+      ranks[static_cast<size_t>(rank)].Step(step, 50 * step, 50 * step + 50);
+      ranks[static_cast<size_t>(rank)].Event("forward", 50 * step, 50 * step + 40);
+      ranks[static_cast<size_t>(rank)].AllReduce(step, 50 * step + 40, 50 * step + 50);
+    }
+    evaluator.Event("eval_step", 150 * step, 150 * step + 150, {{"_r", 1}, {"step_num", step}});
+    evaluator.Event("evaluate", 150 * step, 150 * step + 149);
+  }
+  AddWorker(0, "node0", ranks[0]);
+  AddWorker(1, "node0", ranks[1]);
+  AddWorker(2, "node0", evaluator);
+  WriteManifest();
+  const json report = ReportOfRun();
+  for (const json& finding : report["findings"]) {
+    EXPECT_NE(finding["finding"], "straggler") << finding;
+  }
+  EXPECT_NE(report["verdict"]["finding"], "straggler") << report["verdict"];
+}
+
 TEST_F(ComparisonTest, StepsThatAreNumberedDifferentlyAreAlignedByCollectives) {
   AddRanks(
       4, 30, [](int rank, int step) { return (rank == 1 ? 30 : 5) + Jitter(rank, step); },
