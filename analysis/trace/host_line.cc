@@ -29,6 +29,7 @@ bool HostLine::Add(const HostEvent& event) {
   if (event.begin_ns < last_begin_ns_) return false;
   last_begin_ns_ = event.begin_ns;
   while (!stack_.empty() && stack_.back().event.end_ns <= event.begin_ns) Pop();
+  if (event.step.has_value() && !in_step_) CutAround(event);
   Push(event);
   return true;
 }
@@ -36,6 +37,17 @@ bool HostLine::Add(const HostEvent& event) {
 void HostLine::Finish() {
   while (!stack_.empty()) Pop();
   if (steps_.empty()) times_.busy.shrink_to_fit();
+}
+
+void HostLine::CutAround(const HostEvent& step) {
+  while (!stack_.empty() && stack_.back().event.end_ns < step.end_ns) {
+    Open& cut = stack_.back();
+    if (stack_.size() > 1) {
+      stack_[stack_.size() - 2].children_ns -= cut.event.end_ns - step.begin_ns;
+    }
+    cut.event.end_ns = step.begin_ns;
+    Pop();
+  }
 }
 
 void HostLine::Push(const HostEvent& event) {

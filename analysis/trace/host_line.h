@@ -87,6 +87,10 @@ class HostLine {
     bool around_step = false;
   };
 
+  // Ends open events that end within `step` where it begins. An inferred step runs from one hook to
+  // the next, and scopes around a hook straddle its border: cut at their ends instead, the step
+  // would have no length.
+  void CutAround(const HostEvent& step);
   void Push(const HostEvent& event);
   void Pop();
   uint32_t CompilationName(const HostEvent& event, uint32_t function);

@@ -117,6 +117,42 @@ TEST_F(DeepHostLineTest, CompilationsInDeeplyNestedFrames) {
 }
 
 // A frame does not name a compilation with a scope on the other side of a step.
+// Inferred steps run from hook to hook, and the scope around a hook ends after it.
+TEST(HostLineTest, AStepThatBeginsInAScopeIsWhole) {
+  NameTable names;
+  HostLine line(&names);
+  const uint32_t optimizer = names.Intern("optimizer", EventKind::kScope, {});
+  const uint32_t train = names.Intern("train", EventKind::kScope, {});
+  EXPECT_TRUE(line.Add(Event(optimizer, 0, 100)));
+  for (int i = 0; i < 3; ++i) {
+    const int64_t begin_ns = 100 * i;
+    EXPECT_TRUE(line.Add(Step(train, i, begin_ns + 90, begin_ns + 190)));
+    EXPECT_TRUE(line.Add(Event(optimizer, begin_ns + 150, begin_ns + 200)));
+  }
+  line.Finish();
+  ASSERT_EQ(line.steps().size(), 3u);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(line.steps()[static_cast<size_t>(i)].span.begin_ns, 100 * i + 90);
+    EXPECT_EQ(line.steps()[static_cast<size_t>(i)].span.end_ns, 100 * i + 190);
+    EXPECT_EQ(line.steps()[static_cast<size_t>(i)].top_name, optimizer);
+  }
+}
+
+// A scope around steps stays whole.
+TEST(HostLineTest, AScopeAroundAStepIsNotCut) {
+  NameTable names;
+  HostLine line(&names);
+  const uint32_t epoch = names.Intern("epoch", EventKind::kScope, {});
+  const uint32_t train = names.Intern("train", EventKind::kScope, {});
+  EXPECT_TRUE(line.Add(Event(epoch, 0, 1000)));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(line.Add(Step(train, i, 100 * i, 100 * i + 100)));
+  }
+  line.Finish();
+  EXPECT_EQ(line.steps().size(), 10u);
+  EXPECT_EQ(names[epoch].total_ns, 1000);
+}
+
 TEST(HostLineTest, ACompilationIsNamedWithAScopeOfItsStep) {
   NameTable names;
   HostLine line(&names);
