@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/cli/verb.h"
 #include "analysis/digest/map_run.h"
@@ -63,7 +64,11 @@ int DiffVerb(const std::vector<std::string>& arguments) {
   app.add_option("AFTER", flags.after, "run directory, or a directory of digests")->required();
   app.add_option("--gate", flags.gate_percent,
                  "smallest change of the mean step time, in percent, that counts")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check([](const std::string& text) {  // of a text that compares as nothing, such as nan
+        double percent = 0;
+        const bool in_range = absl::SimpleAtod(text, &percent) && percent >= 0 && percent <= 1000;
+        return in_range ? std::string() : absl::StrCat(text, " is not in 0 to 1000");
+      })
       ->capture_default_str();
   app.add_flag("--json", flags.json, "print the comparison as JSON");
   app.add_flag("--unlike", flags.unlike,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/output/diff_output.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -70,11 +71,16 @@ std::string DiffText(const RunDiff& diff, double gate_percent) {
                           OneLineInColumns(difference.name, 50), Milliseconds(*difference.after_ms),
                           Milliseconds(*difference.before_ms));
   };
-  const auto changed = [](const std::vector<Difference>& differences) {
-    return !differences.empty() && differences.front().delta_ms().has_value();
+  // What became slower explains a slower run, however much faster something else became.
+  const auto explain = [&](const char* label, const std::vector<Difference>& differences) {
+    const auto found =
+        std::find_if(differences.begin(), differences.end(), [&](const Difference& difference) {
+          return difference.delta_ms().value_or(0) * diff.change.value_or(0) > 0;
+        });
+    if (found != differences.end()) line(label, *found);
   };
-  if (changed(diff.classes)) line("CLASS", diff.classes.front());
-  if (changed(diff.names)) line("NAME", diff.names.front());
+  explain("CLASS", diff.classes);
+  explain("NAME", diff.names);
   if (!diff.why_inconclusive.empty()) {
     absl::StrAppend(&text, "WHY      ", diff.why_inconclusive, "\n");
   }

@@ -12,6 +12,20 @@ double Mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+std::vector<double> MeansOfParts(const std::vector<double>& values, size_t parts) {
+  std::vector<double> means;
+  means.reserve(parts);
+  const size_t count = values.size();
+  for (size_t p = 0; p < parts; ++p) {
+    const auto at = [&](size_t part) {
+      return values.begin() + static_cast<ptrdiff_t>(part * count / parts);
+    };
+    means.push_back(std::accumulate(at(p), at(p + 1), 0.0) /
+                    static_cast<double>(at(p + 1) - at(p)));
+  }
+  return means;
+}
+
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);

@@ -13,6 +13,8 @@ namespace jobscope::analysis {
 
 // Both return 0 for no values.
 double Mean(const std::vector<double>& values);
+// Returns the means of `parts` even parts of the values, in order; `parts` is at most their number.
+std::vector<double> MeansOfParts(const std::vector<double>& values, size_t parts);
 double Median(std::vector<double> values);
 // Returns the median of the distances from `center`, times 1.4826: the standard deviation for
 // normal values.

@@ -146,18 +146,16 @@ std::vector<double> StepTimesOf(const Report& report) {
   for (const size_t w : alignment.workers) {
     fewest = std::min(fewest, report.workers[w].view.steps.size());
   }
-  for (size_t s = 0; s < fewest && !alignment.workers.empty(); ++s) {
-    std::vector<double> means;
-    for (const size_t w : alignment.workers) {
-      // A worker with more steps had several in this part of the time.
-      const size_t count = report.workers[w].view.steps.size();
-      std::vector<double> part;
-      for (size_t i = s * count / fewest; i < (s + 1) * count / fewest; ++i)
-        part.push_back(ms(w, i));
-      means.push_back(Mean(part));
-    }
-    times.push_back(Mean(means));
+  if (alignment.workers.empty()) return times;
+  // A worker with more steps had several in each part of the time.
+  times.resize(fewest);
+  for (const size_t w : alignment.workers) {
+    std::vector<double> of_worker;
+    for (size_t i = 0; i < report.workers[w].view.steps.size(); ++i) of_worker.push_back(ms(w, i));
+    const std::vector<double> parts = MeansOfParts(of_worker, fewest);
+    for (size_t s = 0; s < fewest; ++s) times[s] += parts[s];
   }
+  for (double& time : times) time /= static_cast<double>(alignment.workers.size());
   return times;
 }
 

@@ -119,12 +119,22 @@ class Chooser {
     return Largest(most_kept_, [median](const Candidate& c) { return -std::abs(c.ms - median); });
   }
 
+  // The candidate in which `blamed` has its step of this number; others may number theirs otherwise.
+  std::optional<size_t> WithStep(size_t blamed, int64_t number) const {
+    for (size_t c = 0; c < candidates_.size(); ++c) {
+      for (const auto& [worker, step] : candidates_[c].members) {
+        if (worker == blamed && ViewOf(worker).steps[step].number == number) return c;
+      }
+    }
+    return std::nullopt;
+  }
+
   std::optional<size_t> OfTheVerdict() const {
     const Finding& verdict = report_.verdict;
-    if (verdict.single_step.has_value()) {
-      return Largest(1, [&](const Candidate& c) { return c.number == *verdict.single_step; });
-    }
     const size_t blamed = verdict.workers.front();
+    if (verdict.single_step.has_value()) {
+      return WithStep(blamed, *verdict.single_step);
+    }
     return Largest(most_kept_, [&](const Candidate& candidate) {
       std::vector<double> others;
       double own = 0;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -47,6 +49,11 @@ std::vector<size_t> StepsOf(size_t i, const Report& report) {
   return all;
 }
 
+void AddTo(std::vector<double>* sums, const std::vector<double>& values) {
+  sums->resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i) (*sums)[i] += values[i];
+}
+
 // Returns what bounds `workers`, taken together: a class that exceeds its threshold over all of
 // them and in most of them. If none does, the finding is balanced, and has the largest class.
 Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report) {
@@ -56,32 +63,36 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   std::vector<double> steps;
   std::array<std::vector<double>, kStepClasses> classes;
   std::array<bool, kStepClasses> recorded = {};
-  // A sample is a step of all workers: ranks that wait for each other are no independent samples.
-  std::array<std::vector<double>, kStepClasses> in_class;
-  std::vector<double> all;
+  std::map<size_t, std::vector<size_t>> counted;  // steps of each worker
+  size_t samples = SIZE_MAX;
   const Alignment& alignment = report.alignment;
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
     const size_t w = alignment.workers[i];
     if (std::find(workers.begin(), workers.end(), w) == workers.end()) continue;
+    counted[w] = StepsOf(i, report);
+    samples = std::min(samples, counted[w].size());
+  }
+  // A sample is a step of all workers: ranks that wait for each other are no independent samples.
+  // Of others the one with the fewest steps divides the time into as many parts, and each worker
+  // weighs the same, as in the means.
+  std::array<std::vector<double>, kStepClasses> in_class;
+  std::vector<double> all;
+  for (const auto& [w, of_worker] : counted) {
     const WorkerView& view = report.workers[w].view;
-    const std::vector<size_t> counted = StepsOf(i, report);
-    all.resize(std::max(all.size(), counted.size()));
-    double account_ns = 0;
-    for (size_t s = 0; s < counted.size(); ++s) {
-      all[s] += static_cast<double>(view.steps[counted[s]].account_ns);
-      account_ns += static_cast<double>(view.steps[counted[s]].account_ns);
+    std::vector<double> values;
+    for (const size_t s : of_worker) {
+      values.push_back(static_cast<double>(view.steps[s].account_ns));
     }
-    const double unit = static_cast<double>(counted.size()) * kNsPerMs;
-    steps.push_back(account_ns / unit);
+    steps.push_back(Mean(values) / kNsPerMs);
+    AddTo(&all, MeansOfParts(values, samples));
     for (size_t c = 0; c < kStepClasses; ++c) {
-      in_class[c].resize(all.size());
-      double class_ns = 0;
       recorded[c] = recorded[c] || !view.class_ns[c].empty();
-      for (size_t s = 0; s < counted.size() && !view.class_ns[c].empty(); ++s) {
-        in_class[c][s] += static_cast<double>(view.class_ns[c][counted[s]]);
-        class_ns += static_cast<double>(view.class_ns[c][counted[s]]);
+      values.assign(of_worker.size(), 0);
+      for (size_t s = 0; s < of_worker.size() && !view.class_ns[c].empty(); ++s) {
+        values[s] = static_cast<double>(view.class_ns[c][of_worker[s]]);
       }
-      classes[c].push_back(class_ns / unit);
+      classes[c].push_back(Mean(values) / kNsPerMs);
+      AddTo(&in_class[c], MeansOfParts(values, samples));
     }
   }
   const double step_ms = Mean(steps);

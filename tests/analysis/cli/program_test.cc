@@ -163,6 +163,12 @@ TEST_F(ReportProgramTest, CaptureEndsWithTheVerdictAndRunsAreCompared) {
   EXPECT_EQ(regression.exit_code, 1) << regression.out << regression.err;
   EXPECT_EQ(regression.out.rfind("OUTCOME  regression", 0), 0u) << regression.out;
   EXPECT_THAT(regression.out, HasSubstr("\nCLASS    input"));
+  for (const char* gate : {"nan", "-1", "1001", "5 %"}) {
+    const Result refused =
+        Jobscope({"diff", runs + "a", runs + "c", std::string("--gate=") + gate});
+    EXPECT_EQ(refused.exit_code, 2) << refused.out << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("--gate")) << gate;
+  }
 }
 
 TEST_F(ReportProgramTest, OneWorkerIsBoundByItsInput) {

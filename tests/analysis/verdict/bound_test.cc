@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/analysis/run_fixture.h"
 
 namespace jobscope::analysis {
@@ -65,6 +66,29 @@ TEST_F(BoundTest, TheIntervalOfABoundDoesNotDependOnTheNumberOfRanks) {
       EXPECT_NEAR(verdict[end].get<double>(), verdicts[0][end].get<double>(), 0.1) << verdict;
     }
   }
+}
+
+// Of workers that do not wait for each other each weighs the same, however many steps it has.
+TEST_F(BoundTest, AGainLiesInItsInterval) {
+  const auto add = [this](int rank, int steps, double step_ms, double input_ms) {
+    TraceFile trace;
+    for (int step = 0; step < steps; ++step) {
+      const double begin_ms = step * step_ms;
+      trace.Event(absl::StrCat("train", rank), begin_ms, begin_ms + step_ms,
+                  {{"_r", 1}, {"step_num", step}});
+      trace.Input(begin_ms, begin_ms + input_ms + Jitter(rank, step) * step_ms / 100);
+      trace.Event("forward", begin_ms + input_ms + step_ms / 10, begin_ms + step_ms);
+    }
+    AddWorker(rank, "node0", trace);
+  };
+  add(0, 1000, 10, 4);
+  add(1, 10, 1000, 150);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  ASSERT_EQ(verdict["finding"], "bound") << verdict;
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.16, 0.01) << verdict;
+  EXPECT_LE(verdict["gain_low"], verdict["gain"]) << verdict;
+  EXPECT_GE(verdict["gain_high"], verdict["gain"]) << verdict;
 }
 
 TEST_F(BoundTest, ASlowLinkComesBeforeAStragglerThatIsWorthLittle) {

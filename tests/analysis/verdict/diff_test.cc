@@ -66,6 +66,16 @@ TEST(DiffTest, EqualRunsAreNoRegression) {
   }
 }
 
+TEST(DiffTest, WhatBecameFasterExplainsNoSlowerRun) {
+  RunDiff diff = CompareSteps(Steps(66, 1, 1), Steps(75, 1, 2), 0.05);
+  diff.classes = {{"input", 30, 5}, {"host", 30, 49}, {"gc", 5, 20}};
+  diff.names = {{"old", 20, 0}, {"new", 0, 18}, {"unknown", std::nullopt, 70}};
+  EXPECT_NE(DiffText(diff, 5).find("\nCLASS    host: 49"), std::string::npos) << DiffText(diff, 5);
+  EXPECT_NE(DiffText(diff, 5).find("\nNAME     new: 18"), std::string::npos) << DiffText(diff, 5);
+  diff.change = -*diff.change;
+  EXPECT_NE(DiffText(diff, 5).find("\nCLASS    input: 5"), std::string::npos) << DiffText(diff, 5);
+}
+
 class DiffRunsTest : public RunFixture {
  protected:
   Digests Run(double forward_ms, int ranks = 2) {

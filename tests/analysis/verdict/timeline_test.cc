@@ -85,6 +85,27 @@ TEST_F(TimelineTest, TheSlowestTheMedianAndTheStragglersStepAreShownOfAllWorkers
   EXPECT_TRUE(median);
 }
 
+// Ranks number their steps differently: the verdict's number is the blamed rank's.
+TEST_F(TimelineTest, TheStepOfTheVerdictIsThatOfItsWorker) {
+  AddRanks(
+      4, 40, [](int, int) { return 5.0; },
+      [](int rank, int step) { return rank == 2 && step == 17 ? 950.0 : 50.0; },
+      /*number_of_rank=*/1000);
+  WriteManifest();
+  const Report report = Reduce(DigestsOf(directory_.path()));
+  ASSERT_EQ(report.verdict.single_step, 2117);
+  size_t costly = 0;
+  for (const ShownStep& step : report.timeline) {
+    for (const std::string& role : step.roles) {
+      if (role != "where the verdict costs most") continue;
+      ++costly;
+      EXPECT_EQ(step.number, 117);
+      EXPECT_NEAR(step.ms, 963, 1);
+    }
+  }
+  EXPECT_EQ(costly, 1u);
+}
+
 TEST_F(TimelineTest, DigestsGiveTheSamePageToTheByte) {
   AddRanks(
       8, 200, [](int rank, int step) { return rank == 5 ? 30.0 : 5.0 + step % 7; },
