@@ -128,6 +128,11 @@ DATE_SUM = re.compile(r"absl::Now\(\)\s*(?:[-+]\s|[<>]=?\s)|(?:\s[-+<>]=?)\s+abs
 TIMED = ("server/", "collectors/", "rpc/", "python/src/")
 # Converts the deadline of a call, which gRPC gives as a date.
 MAY_SUM_DATES = ("server/rpc/peer.cc",)
+# The loader's lock: a thread that waits for it with the GIL, while a constructor under that lock waits for the GIL, waits for ever.
+NAKED_LOADER = re.compile(r"\b(dlopen|dlsym|dlclose|dladdr|Symbol)\(")
+LOADS = ("collectors/python/", "collectors/torch/", "collectors/framework/")
+# Called without the GIL.
+MAY_LOAD = ("collectors/python/bridge/api.", "collectors/python/stacks/trace_api.cc", "collectors/torch/torch_library.cc")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -156,6 +161,8 @@ def violations(path, text):
         yield f"{path}: reads CLOCK_MONOTONIC itself: take MonotonicNow of common/clock/monotonic.h, or detail::MonotonicNs"
     if path.startswith(TIMED) and path not in MAY_SUM_DATES and DATE_SUM.search(text):
         yield f"{path}: computes with absl::Now(), which jumps when the clock is set: take SteadyNow of common/clock/monotonic.h"
+    for call in NAKED_LOADER.findall(text) if path.startswith(LOADS) and not path.startswith(MAY_LOAD) else []:
+        yield f"{path}: calls {call}, which must not be done with the GIL held: look symbols up in FindApi or FindTraceApi"
     allowed = MAY_INCLUDE[folder] + EXCEPTIONS.get(path, [])
     for bracket, target in INCLUDE.findall(text):
         if re.match(r"(grpc|grpcpp|grpc\+\+)/", target) and path.startswith(WITHOUT_GRPC):

@@ -85,6 +85,15 @@ class CheckIncludesTest(unittest.TestCase):
                 self.assertEqual("computes with absl::Now()" in output, not passes)
                 self.assertEqual(check({"common/run/x.cc": "#include <chrono>\n" + line + "\n"})[0], 0)
 
+    def test_symbols_are_looked_up_without_the_gil(self):
+        for path, passes in [("collectors/python/stacks/x.cc", False), ("collectors/framework/x.cc", False),
+                             ("collectors/python/bridge/api.cc", True), ("collectors/cuda/libraries/x.cc", True)]:
+            for line in ("x = api.Symbol(\"PyCode_Type\");", "x = dlsym(library, name);"):
+                with self.subTest(path=path, line=line):
+                    code, output = check({path: "#include <cstdint>\n" + line + "\n"})
+                    self.assertEqual(code, 0 if passes else 1, output)
+                    self.assertEqual("with the GIL held" in output, not passes)
+
     def test_grpc_stays_out(self):
         for path in ["include/jobscope/x.h", "common/text/x.cc", "collectors/host/x.cc", "analysis/output/x.cc", "server/session/x.cc"]:
             for target in ["grpcpp/grpcpp.h", "grpc/grpc.h", "grpc++/grpc++.h"]:

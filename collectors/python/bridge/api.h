@@ -101,7 +101,8 @@ struct Api {
   // The library that exports them, for symbols beyond the stable ABI. nullptr: the global scope.
   void* library = nullptr;
 
-  // Returns nullptr when there is none.
+  // Returns nullptr when there is none. Waits while a library is being loaded, so the caller must
+  // not hold the GIL: a constructor of that library may be waiting for it.
   void* Symbol(const char* name) const;
 };
 

@@ -65,8 +65,7 @@ Layout Layout312() {
 constexpr size_t kTableWords = 64;
 constexpr size_t kInterpreterGroup = 6;
 
-std::optional<Layout> LayoutOfTable(const Api& api, OwnMemory* memory) {
-  const void* const runtime = api.Symbol("_PyRuntime");
+std::optional<Layout> LayoutOfTable(const Api& api, const void* runtime, OwnMemory* memory) {
   uint64_t words[kTableWords];
   if (runtime == nullptr ||
       !memory->Read(reinterpret_cast<uintptr_t>(runtime), words, sizeof(words)) ||
@@ -103,7 +102,7 @@ std::optional<Layout> LayoutOfTable(const Api& api, OwnMemory* memory) {
 
 }  // namespace
 
-std::optional<Layout> FindLayout(const Api& api, OwnMemory* memory) {
+std::optional<Layout> FindLayout(const Api& api, const TraceApi& trace, OwnMemory* memory) {
   switch (api.minor) {
     case 9:
     case 10:
@@ -114,7 +113,7 @@ std::optional<Layout> FindLayout(const Api& api, OwnMemory* memory) {
       return Layout312();
     case 13:
     case 14:
-      return LayoutOfTable(api, memory);
+      return LayoutOfTable(api, trace.runtime, memory);
     default:
       return std::nullopt;
   }

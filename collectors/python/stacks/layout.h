@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "collectors/python/bridge/api.h"
+#include "collectors/python/stacks/trace_api.h"
 #include "common/process/own_memory.h"
 
 namespace jobscope::python {
@@ -46,7 +47,7 @@ struct Layout {
 inline constexpr size_t kObjectType = 8;  // PyObject::ob_type
 
 // Returns the layout; nullopt: unknown for this version. The caller must verify it.
-std::optional<Layout> FindLayout(const Api& api, OwnMemory* memory);
+std::optional<Layout> FindLayout(const Api& api, const TraceApi& trace, OwnMemory* memory);
 
 }  // namespace jobscope::python
 

@@ -52,12 +52,12 @@ void AppendUtf8(uint32_t c, std::string* text) {
 
 RawStacks::RawStacks(const Api& api, const TraceApi& trace, CodeTable* codes, size_t max_frames)
     : codes_(codes), max_frames_(max_frames) {
-  const std::optional<Layout> layout = FindLayout(api, &memory_);
+  const std::optional<Layout> layout = FindLayout(api, trace, &memory_);
   if (!layout.has_value()) return;
   layout_ = *layout;
   interpreter_ = reinterpret_cast<uintptr_t>(trace.InterpreterState_Main());
-  code_type_ = reinterpret_cast<uintptr_t>(api.Symbol("PyCode_Type"));
-  text_type_ = reinterpret_cast<uintptr_t>(api.Symbol("PyUnicode_Type"));
+  code_type_ = reinterpret_cast<uintptr_t>(trace.code_type);
+  text_type_ = reinterpret_cast<uintptr_t>(trace.text_type);
   frame_bytes_ = std::max(
       {layout_.frame_back + 8, layout_.frame_code + 8, layout_.frame_owner.value_or(0) + 1});
   code_bytes_ = std::max({layout_.code_filename + 8, layout_.code_function + 8,

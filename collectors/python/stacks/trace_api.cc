@@ -56,6 +56,9 @@ Found Find(const Api& api) {
     load(&trace.Eval_SetProfile, "PyEval_SetProfile");
     load(&trace.Eval_SetProfileOf, "_PyEval_SetProfile");
   }
+  load(&trace.code_type, "PyCode_Type");
+  load(&trace.text_type, "PyUnicode_Type");
+  trace.runtime = api.Symbol("_PyRuntime");
   return found;
 }
 

@@ -40,9 +40,15 @@ struct TraceApi {
   ThreadState* (*ThreadState_Swap)(ThreadState*) = nullptr;
   void (*Eval_SetProfile)(ProfileFunction, Object* self) = nullptr;
   int (*Eval_SetProfileOf)(ThreadState*, ProfileFunction, Object* self) = nullptr;
+
+  const Object* code_type = nullptr;
+  const Object* text_type = nullptr;  // PyUnicode_Type
+  const void* runtime = nullptr;      // _PyRuntime; null: not exported
 };
 
-// Finds the functions. UNIMPLEMENTED names a missing one. The table lives as long as the process.
+// Finds the functions and objects. UNIMPLEMENTED names a missing one. The table lives as long as the
+// process. Waits while a library is being loaded, so the caller must not hold the GIL: a constructor
+// of that library may be waiting for it.
 absl::StatusOr<const TraceApi*> FindTraceApi(const Api& api);
 
 // Calls object.name(arguments...). The arguments are new references, stolen even on failure.

@@ -2,6 +2,7 @@
 //
 // The Python collector in a Python process, for tests: a library for ctypes, which gives the GIL up
 // during calls. One session at a time.
+#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -227,6 +228,9 @@ DRIVER_API void driver_wait_with_exception(int here, int until) {
   }
   api.Eval_RestoreThread(state);
 }
+
+// Opens a library without the GIL, as C++ code of a program does.
+DRIVER_API int driver_open(const char* path) { return dlopen(path, RTLD_NOW) != nullptr; }
 
 // Lets the next `count` allocations fail, of the main thread or of the helper's.
 DRIVER_API void driver_fail_allocations(int on_main, int count) {

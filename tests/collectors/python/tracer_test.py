@@ -444,6 +444,10 @@ class TracerTest(unittest.TestCase):
         for level in (1, 2):
             self.run_timed_worker("never_gives_the_lock", level)
 
+    def test_a_library_that_is_being_loaded(self):
+        for level in (1, 2):
+            self.run_worker("opens_a_library", level)
+
     def test_out_of_memory(self):
         for level in (1, 2):
             self.run_worker("runs_out_of_memory", level)

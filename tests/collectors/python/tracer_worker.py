@@ -6,6 +6,7 @@ usage: tracer_worker.py CASE [ARGUMENT...]
 import ctypes
 import os
 import re
+import signal
 import sys
 import threading
 
@@ -125,6 +126,25 @@ while True:
 """
 
 
+def opens_a_library(level):
+    """While its constructor runs, a symbol lookup waits; a thread that waited for it with the GIL would wait for ever."""
+    with Trace(int(level)):  # the first capture finds Python's functions
+        pass
+    here, here_writer = os.pipe()
+    until, until_writer = os.pipe()
+    os.environ["JOBSCOPE_TEST_PIPES"] = f"{here_writer} {until}"
+    opening = threading.Thread(target=DRIVER.driver_open, args=(os.environ["JOBSCOPE_TEST_SLOW_LIBRARY"].encode(),))
+    opening.start()
+    assert os.read(here, 1) == b"\0"
+    signal.alarm(60)  # ends the process, whichever thread has the GIL
+    with Trace(int(level), MIN_US=0) as trace:
+        outer_function(50)
+        os.close(until_writer)  # reads and imports what it likes from here on
+        opening.join()
+    signal.alarm(0)
+    assert trace.report["state"] == "on" and trace.named("outer_function"), trace.report
+
+
 def runs_out_of_memory(level):
     with Trace(int(level), SAMPLE_HZ=1000, MIN_US=0) as trace:
         outer_function(20)
@@ -173,7 +193,7 @@ def has_sub_interpreters(level):
 
 
 CASES = {case.__name__: case for case in (has_many_stacks, leaves, forks, holds_the_lock, never_gives_the_lock,
-                                      runs_out_of_memory, has_sub_interpreters)}
+                                      opens_a_library, runs_out_of_memory, has_sub_interpreters)}
 
 if __name__ == "__main__":
     CASES[sys.argv[1]](*sys.argv[2:])
