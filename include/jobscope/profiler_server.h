@@ -13,6 +13,9 @@
 #ifndef JOBSCOPE_PROFILER_SERVER_H_
 #define JOBSCOPE_PROFILER_SERVER_H_
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -83,14 +86,16 @@ class ProfilerServer {
   ProfilerServer() = default;
 
   // Starts the server. Blocks for a few milliseconds; at most 10 s if a name server is slow. On
-  // failure the handle is false, with code() and error(). Thread-safe.
+  // failure the handle is false, with code() and error(). Thread-safe. A child that is forked
+  // meanwhile may call it: it fails there with JOBSCOPE_E_FORKED.
   static ProfilerServer Start(const ProfilerServerOptions& options = {});
 
   ProfilerServer(ProfilerServer&&) = default;
   ProfilerServer& operator=(ProfilerServer&&) = default;
 
   // The last handle stops the server: ends and delivers a running capture. Blocks for at most
-  // 2.8 s. A handle need not be destroyed at the exit of the process.
+  // 2.8 s. A handle need not be destroyed at the exit of the process, and does nothing in a forked
+  // child.
   ~ProfilerServer() = default;
 
   explicit operator bool() const { return share_ != nullptr; }
@@ -102,24 +107,37 @@ class ProfilerServer {
   int code() const { return code_; }
 
  private:
-  // Never destroyed: handles may be static objects, which are destroyed in no reliable order.
+  // The state that the handles of one process share. A forked child makes its own: in the copy that
+  // it inherits, the mutex may be locked by a thread that only the parent has. Never destroyed:
+  // handles may be static objects, which are destroyed in no reliable order.
   struct Shared {
-    std::mutex mutex;  // held while the server starts or stops
+    explicit Shared(Shared* of_parent) : inherited(of_parent) {}
+    const pid_t pid = getpid();
+    Shared* const inherited;  // unused; keeps it reachable for leak checkers
+    std::mutex mutex;         // held while the server starts or stops
     int handles = 0;
   };
   static Shared& TheShared() {
-    static auto* const shared = new Shared;
+    // Initialised before the program runs: a first use would lock, and a child could inherit that.
+    static std::atomic<Shared*> current{nullptr};
+    Shared* shared = current.load();
+    while (shared == nullptr || shared->pid != getpid()) {
+      auto fresh = std::make_unique<Shared>(shared);
+      if (current.compare_exchange_strong(shared, fresh.get())) shared = fresh.release();
+    }
     return *shared;
   }
-  // One handle's share in the server.
+  // One handle's share in the server. Does nothing in a child that inherits it.
   struct Share {
-    Share() = default;
+    explicit Share(Shared* of_process) : shared(of_process) { ++shared->handles; }
     ~Share() {
-      std::lock_guard<std::mutex> lock(TheShared().mutex);
-      if (--TheShared().handles == 0) jobscope_server_stop();
+      if (shared->pid != getpid()) return;
+      std::lock_guard<std::mutex> lock(shared->mutex);
+      if (--shared->handles == 0) jobscope_server_stop();
     }
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
+    Shared* const shared;
   };
 
   std::unique_ptr<Share> share_;
@@ -160,8 +178,7 @@ inline ProfilerServer ProfilerServer::Start(const ProfilerServerOptions& options
     return server;
   }
   server.address_ = address;
-  server.share_ = std::make_unique<Share>();
-  ++shared.handles;
+  server.share_ = std::make_unique<Share>(&shared);
   return server;
 }
 
