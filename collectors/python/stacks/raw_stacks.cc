@@ -199,6 +199,8 @@ bool RawStacks::ReadStack(const Thread& thread, RawStack* stack) {
     if (!ReadChain(top, stack)) continue;
     if (stack->codes.empty()) {
       stack->ids.clear();
+      // While it enters a function from C, it has no frame for some nanoseconds.
+      if (top == 0 && TopFrame(thread.address) != 0 && tries + 1 < kMaxTries) continue;
       return top == 0 || tries + 1 == kMaxTries;
     }
     const bool calm = TopFrame(thread.address) == top || tries >= kTriesForCalm;

@@ -106,14 +106,19 @@ StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
   }
   RawStack raw;
   for (const RawStacks::Thread& thread : threads_) {
-    round.idents.push_back(thread.ident);
-    if (looked_at_.contains(thread.ident)) continue;
-    if (!round.stacks.empty() && MonotonicNs() >= until_ns) {
-      round.whole = false;
-      continue;
+    bool read = false;
+    if (!looked_at_.contains(thread.ident)) {
+      if (!round.stacks.empty() && MonotonicNs() >= until_ns) {
+        round.whole = false;
+      } else {
+        looked_at_.insert(thread.ident);
+        read = raw_->ReadStack(thread, &raw);
+      }
     }
-    looked_at_.insert(thread.ident);
-    if (!raw_->ReadStack(thread, &raw) || raw.ids.empty()) continue;
+    // A thread that has left its last function may keep its state.
+    if (read && raw.ids.empty()) continue;
+    round.idents.push_back(thread.ident);
+    if (!read) continue;
     if (std::any_of(raw.ids.begin(), raw.ids.end(),
                     [this](uint32_t code) { return codes_->IsOurs(code); })) {
       continue;

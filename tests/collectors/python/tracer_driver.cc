@@ -229,6 +229,22 @@ DRIVER_API void driver_wait_with_exception(int here, int until) {
   api.Eval_RestoreThread(state);
 }
 
+// Calls `function`, which enters Python, on a thread that Python does not know, and which keeps its
+// state of a Python thread until the pipe `until` is closed.
+DRIVER_API void driver_call_aside(void (*function)(), int until) {
+  std::thread([=] {
+    const jobscope::python::Api& api = **jobscope::python::FindApi();
+    const int before = api.GILState_Ensure();
+    jobscope::python::ThreadState* const state = api.Eval_SaveThread();
+    function();
+    char byte = 0;
+    while (read(until, &byte, 1) > 0) {
+    }
+    api.Eval_RestoreThread(state);
+    api.GILState_Release(before);
+  }).join();
+}
+
 // Opens a library without the GIL, as C++ code of a program does.
 DRIVER_API int driver_open(const char* path) { return dlopen(path, RTLD_NOW) != nullptr; }
 

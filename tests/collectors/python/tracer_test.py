@@ -15,7 +15,7 @@ import weakref
 
 import machine
 import tracer_worker
-from traced import INTERPRETERS, MONITORING, Trace, inner_function, outer_function, raises, recurse, spin, sub_interpreter
+from traced import DRIVER, INTERPRETERS, MONITORING, Trace, inner_function, outer_function, raises, recurse, spin, sub_interpreter
 
 LINUX = tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
 
@@ -204,6 +204,32 @@ class TracerTest(unittest.TestCase):
         self.assertFalse(odd)
         if sys.version_info < (3, 14):
             self.assertFalse([text for text in trace.report["warnings"] if "with the GIL" in text], trace.report)
+
+    def test_a_thread_that_has_left_python_runs_nothing(self):
+        """A thread of C++ code that keeps its state."""
+        until, until_writer = os.pipe()
+        left = threading.Event()
+
+        @ctypes.CFUNCTYPE(None)
+        def visit():
+            spin(100)
+            left.set()
+
+        with Trace(1, SAMPLE_HZ=1000) as trace:
+            aside = threading.Thread(target=DRIVER.driver_call_aside, args=(visit, until))
+            aside.start()
+            left.wait()
+            spin(50)
+            recurse(1, lambda: spin(50))
+            os.close(until_writer)
+            aside.join()
+        os.close(until)
+        self.check_account(trace)
+        visits = [event for event in trace.events if event.name.endswith("visit")]
+        self.assertTrue(visits, trace.events)
+        after = min(event.start_ps for event in trace.named("recurse"))
+        for event in visits:
+            self.assertLessEqual(event.start_ps + event.duration_ps, after, trace.events)
 
     def test_switch_interval_is_as_before(self):
         before = sys.getswitchinterval()

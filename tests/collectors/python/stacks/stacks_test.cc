@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads stacks without the GIL, of an interpreter that consists of its data alone: those of 3.9.
+#include "collectors/python/stacks/stacks.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace jobscope::python {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// The structs of CPython 3.9, in words of 64 bits.
+using Words = std::array<uint64_t, 40>;
+Words g_interpreter;
+
+uint64_t AddressOf(const Words& words) { return reinterpret_cast<uintptr_t>(words.data()); }
+
+class StacksTest : public ::testing::Test {
+ protected:
+  StacksTest() {
+    api_.minor = 9;
+    trace_.RequestCodeExtraIndex = [](void (*)(void*)) -> intptr_t { return -1; };
+    trace_.InterpreterState_Main = [] { return reinterpret_cast<Object*>(g_interpreter.data()); };
+    trace_.code_type = reinterpret_cast<const Object*>(&code_type_);
+    trace_.text_type = reinterpret_cast<const Object*>(&text_type_);
+    text_[1] = reinterpret_cast<uintptr_t>(&text_type_);
+    text_[2] = 1;                             // its length
+    text_[4] = (1 << 2) | (1 << 5) | 1 << 6;  // one byte a character, compact, ASCII
+    text_[6] = 'f';
+    code_[1] = reinterpret_cast<uintptr_t>(&code_type_);
+    code_[13] = code_[14] = AddressOf(text_);
+    frame_[4] = AddressOf(code_);
+    g_interpreter = {};
+    g_interpreter[1] = AddressOf(threads_[0]);
+    for (size_t i = 0; i < threads_.size(); ++i) {
+      threads_[i][1] = i + 1 < threads_.size() ? AddressOf(threads_[i + 1]) : 0;
+      threads_[i][2] = AddressOf(g_interpreter);
+      threads_[i][22] = threads_[i][32] = 7 + i;  // ident, unique
+      Run(i, AddressOf(frame_));
+    }
+    codes_ = std::make_unique<CodeTable>(api_, trace_);
+    reader_ = std::make_unique<StackReader>(api_, trace_, codes_.get());
+  }
+
+  // The thread's innermost frame is at `frame`; 0: it runs no function.
+  void Run(size_t thread, uint64_t frame) { threads_[thread][3] = frame; }
+  StackRound Read() { return reader_->ReadWithoutGil(absl::InfiniteDuration()); }
+
+  int code_type_ = 0;
+  int text_type_ = 0;
+  Words text_ = {};
+  Words code_ = {};
+  Words frame_ = {};
+  std::array<Words, 2> threads_ = {};
+  Api api_;
+  TraceApi trace_;
+  std::unique_ptr<CodeTable> codes_;
+  std::unique_ptr<StackReader> reader_;
+};
+
+TEST_F(StacksTest, ThreadsThatRunAreListedWithTheirStacks) {
+  const StackRound round = Read();
+  EXPECT_TRUE(round.whole);
+  EXPECT_THAT(round.idents, ElementsAre(7, 8));
+  ASSERT_THAT(round.stacks, SizeIs(2));
+  ASSERT_THAT(round.stacks[1].frames, SizeIs(1));
+  EXPECT_EQ(codes_->Name(round.stacks[1].frames[0].code), "$f:0 f");
+}
+
+// It may keep its state, and would appear to run its last function until the end.
+TEST_F(StacksTest, AThreadThatHasLeftPythonIsNotListed) {
+  ASSERT_THAT(Read().idents, ElementsAre(7, 8));
+  Run(1, 0);
+  EXPECT_THAT(Read().idents, ElementsAre(7));
+  Run(0, 0);
+  EXPECT_THAT(Read().idents, IsEmpty());
+}
+
+TEST_F(StacksTest, AThreadWhoseStackCannotBeReadIsListed) {
+  Run(1, 8);  // nothing is mapped there
+  const StackRound round = Read();
+  EXPECT_THAT(round.idents, ElementsAre(7, 8));
+  ASSERT_THAT(round.stacks, SizeIs(1));
+  EXPECT_EQ(round.stacks[0].ident, 7u);
+}
+
+}  // namespace
+}  // namespace jobscope::python
