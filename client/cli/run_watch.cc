@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,6 +48,27 @@ std::vector<std::string> FilesIn(const std::string& directory) {
   return names;
 }
 
+struct PortFile {
+  std::string address;
+  std::string version;  // differs after the file was replaced or changed
+};
+using PortFiles = std::map<std::string, PortFile>;  // by name
+
+PortFiles PortFilesIn(const std::string& directory) {
+  PortFiles files;
+  for (const std::string& name : FilesIn(directory)) {
+    if (!absl::EndsWith(name, kSuffix)) continue;
+    const absl::StatusOr<RegularFile> file = RegularFile::Open(absl::StrCat(directory, "/", name));
+    const absl::StatusOr<std::string> text =
+        file.ok() ? file->Read(kMaxPortFileBytes) : absl::StatusOr<std::string>(file.status());
+    if (!text.ok() || text->empty()) continue;
+    const struct stat& info = file->info();
+    files[name] = {text->substr(0, text->find('\n')),
+                   absl::StrCat(info.st_ino, " ", info.st_mtim.tv_sec, " ", info.st_mtim.tv_nsec)};
+  }
+  return files;
+}
+
 // Whether the process is gone, or a zombie that its parent has not yet waited for.
 bool HasEnded(pid_t pid) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return true;
@@ -59,8 +81,9 @@ bool HasEnded(pid_t pid) {
 
 class Watch {
  public:
-  Watch(const RunWatchOptions& options, pid_t program, int program_fd)
-      : options_(options), program_(program), program_fd_(program_fd) {}
+  // `others` are the files from before the program.
+  Watch(const RunWatchOptions& options, const PortFiles& others, pid_t program, int program_fd)
+      : options_(options), others_(others), program_(program), program_fd_(program_fd) {}
 
   void Run() {
     changes_fd_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -100,19 +123,14 @@ class Watch {
 
   // A restarted worker has another address in the same file.
   void Look() {
-    for (const std::string& name : FilesIn(options_.port_directory)) {
-      if (!absl::EndsWith(name, kSuffix)) continue;
-      const std::string path = absl::StrCat(options_.port_directory, "/", name);
-      const absl::StatusOr<RegularFile> file = RegularFile::Open(path);
-      const absl::StatusOr<std::string> text =
-          file.ok() ? file->Read(kMaxPortFileBytes) : absl::StatusOr<std::string>(file.status());
-      if (!text.ok() || text->empty()) continue;
-      const std::string address = text->substr(0, text->find('\n'));
-      if (seen_[name] == address) continue;
-      seen_[name] = address;
+    for (const auto& [name, file] : PortFilesIn(options_.port_directory)) {
+      const auto other = others_.find(name);
+      if (other != others_.end() && other->second.version == file.version) continue;
+      if (seen_[name] == file.address) continue;
+      seen_[name] = file.address;
       Say(absl::StrCat("worker ",
                        OneLine(std::string(absl::StripSuffix(name, kSuffix)), kMaxTextBytes),
-                       " listens on ", OneLine(address, kMaxTextBytes)));
+                       " listens on ", OneLine(file.address, kMaxTextBytes)));
     }
   }
 
@@ -125,6 +143,7 @@ class Watch {
   }
 
   const RunWatchOptions& options_;
+  const PortFiles& others_;
   const pid_t program_;
   const int program_fd_;  // readable when the program has ended; -1: this kernel has none
   int changes_fd_ = -1;
@@ -133,7 +152,8 @@ class Watch {
 };
 
 // Runs in the process that stays. Never returns.
-[[noreturn]] void WatchAndExit(const RunWatchOptions& options, pid_t program, int program_fd) {
+[[noreturn]] void WatchAndExit(const RunWatchOptions& options, const PortFiles& others,
+                               pid_t program, int program_fd) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -148,13 +168,14 @@ class Watch {
   }
   const int ignored = chdir("/");  // keeps no mount busy
   static_cast<void>(ignored);
-  Watch(options, program, program_fd).Run();
+  Watch(options, others, program, program_fd).Run();
   _exit(0);
 }
 
 }  // namespace
 
 absl::Status StartRunWatch(const RunWatchOptions& options) {
+  const PortFiles others = PortFilesIn(options.port_directory);
   const pid_t program = getpid();
   // Stays valid when this process executes the program; closed there.
   const int program_fd = static_cast<int>(syscall(SYS_pidfd_open, program, 0));
@@ -162,7 +183,7 @@ absl::Status StartRunWatch(const RunWatchOptions& options) {
   if (between == 0) {
     // A grandchild whose parent has ended is no child of this process.
     const pid_t watch = fork();
-    if (watch == 0) WatchAndExit(options, program, program_fd);
+    if (watch == 0) WatchAndExit(options, others, program, program_fd);
     _exit(watch < 0 ? 1 : 0);
   }
   int status = 1;

@@ -17,10 +17,11 @@ struct RunWatchOptions {
 };
 
 // Starts a process that writes a line to standard error for each worker that appears in the port
-// directory, until this process, whatever it executes, has ended. It is no child of this process,
-// which may wait for all of its children; it ignores signals that a terminal or launcher sends to
-// the group; it keeps no descriptor but standard error. Call it while only one thread exists.
-// Returns UNAVAILABLE if it cannot be started.
+// directory, until this process, whatever it executes, has ended. Files that are there before are
+// passed over: they are of other programs, or of workers that were killed. The process is no child
+// of this one, which may wait for all of its children; it ignores signals that a terminal or
+// launcher sends to the group; it keeps no descriptor but standard error. Call it while only one
+// thread exists. Returns UNAVAILABLE if it cannot be started.
 absl::Status StartRunWatch(const RunWatchOptions& options);
 
 }  // namespace jobscope

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <tuple>
 #include <unordered_map>
@@ -253,16 +254,17 @@ class Collector {
   absl::Status AddLines(const std::string& path, const absl::StatusOr<std::string>& text) {
     if (!text.ok()) return text.status();
     size_t line_number = 0;
-    const size_t before = endpoints_.size();
+    bool has_address = false;
     for (absl::string_view line : absl::StrSplit(*text, '\n')) {
       ++line_number;
       line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
       if (line.empty()) continue;
+      has_address = true;
       const absl::Status status =
           AddList(line, absl::StrCat(" (", path, " line ", line_number, ")"), false);
       if (!status.ok()) return status;
     }
-    if (endpoints_.size() == before) {
+    if (!has_address) {
       return absl::InvalidArgumentError(absl::StrCat(path, " holds no address"));
     }
     return absl::OkStatus();
@@ -287,18 +289,24 @@ class Collector {
           " holds no *.addr file; do the workers run with JOBSCOPE_PORT_DIR set to it?"));
     }
     std::sort(files.begin(), files.end(), ByNumberInName);
+    absl::Status status;
+    directory_begin_ = endpoints_.size();
     for (const std::string& file : files) {
-      const absl::Status status = AddLines(file, ReadPortFile(file));
-      if (!status.ok()) return status;
+      status.Update(AddLines(file, ReadPortFile(file)));
+      if (!status.ok()) break;
     }
-    return absl::OkStatus();
+    directory_begin_.reset();
+    return status;
   }
 
   absl::Status Add(Endpoint endpoint, const std::string& where) {
-    const auto [seen, is_new] = where_by_key_.emplace(endpoint.key, where);
+    const auto [seen, is_new] = given_by_key_.try_emplace(endpoint.key, endpoints_.size(), where);
     if (!is_new) {
+      const auto& [index, first_where] = seen->second;
+      // The file of a killed worker, which another one replaced on the same port.
+      if (directory_begin_.has_value() && index >= *directory_begin_) return absl::OkStatus();
       return absl::InvalidArgumentError(absl::StrCat("address ", endpoint.address, where,
-                                                     " was already given", seen->second,
+                                                     " was already given", first_where,
                                                      "; name each worker once"));
     }
     if (endpoints_.size() >= kMaxEndpoints) return TooMany();
@@ -316,7 +324,8 @@ class Collector {
 
   const Resolver& resolver_;
   std::vector<Endpoint> endpoints_;
-  std::unordered_map<std::string, std::string> where_by_key_;
+  std::unordered_map<std::string, std::pair<size_t, std::string>> given_by_key_;  // index, where
+  std::optional<size_t> directory_begin_;  // first index of the port directory that is being added
 };
 
 }  // namespace

@@ -35,7 +35,8 @@ absl::StatusOr<std::vector<std::string>> ResolveWithSystem(const std::string& na
 //                           leading zeros are kept
 //   dns:///name:port        every address of the name is a worker
 //   @file                   one entry per line, '#' begins a comment
-//   @directory              one address in each of its files *.addr, by the numbers in their names
+//   @directory              one address in each of its files *.addr, by the numbers in their names;
+//                           equal ones are one worker, as killed workers leave their files
 //
 // Keeps the order. Returns 1 to kMaxEndpoints endpoints, all different. kInvalidArgument names the
 // offending entry and its position. kUnavailable: a name could not be resolved.

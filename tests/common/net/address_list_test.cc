@@ -132,6 +132,21 @@ TEST(AddressList, PortDirectories) {
   EXPECT_THAT(Parse("@" + empty.path()), ElementsAre(HasSubstr("JOBSCOPE_PORT_DIR")));
 }
 
+// A killed worker leaves its file; the one that replaces it has another pid and the same port.
+TEST(AddressList, EqualAddressesInAPortDirectoryAreOneWorker) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path();
+  directory.Write("a-1.addr", "h:1\n");
+  directory.Write("a-2.addr", "H:1\n");
+  EXPECT_THAT(Parse("@" + path), ElementsAre("h:1"));
+  directory.Write("a-3.addr", "h:3\n");
+  EXPECT_THAT(Parse("@" + path), ElementsAre("h:1", "h:3"));
+  const auto given_twice = ElementsAre(AllOf(HasSubstr("h:1"), HasSubstr("was already given")));
+  EXPECT_THAT(Parse("h:1,@" + path), given_twice);
+  EXPECT_THAT(Parse("@" + path + ",h:1"), given_twice);
+  EXPECT_THAT(Parse("@" + path + ",@" + path), given_twice);
+}
+
 // Others may write to a port directory: nothing in it may keep the client waiting.
 TEST(AddressList, WhatIsPlantedInAPortDirectoryIsNamed) {
   const TemporaryDirectory directory;
