@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/capture.h"
 
-#include <unistd.h>
-
-#include <atomic>
 #include <climits>
 #include <cstdio>
 #include <memory>
@@ -21,8 +18,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "analysis/cli/capture_report.h"
+#include "client/cli/capture_interrupt.h"
 #include "client/cli/exit.h"
-#include "client/cli/interrupt.h"
 #include "client/cli/sample.h"
 #include "client/cli/targets.h"
 #include "client/fan_out/fan_out.h"
@@ -189,7 +186,9 @@ void Publish(RunDirectory directory, Manifest* manifest) {
   for (const ManifestWorker& worker : manifest->workers) {
     has_files = has_files || !worker.files.empty();
   }
-  if (!has_files) {
+  if (has_files) {
+    directory.RemoveIfEmpty();  // of its parts, those that could not be written
+  } else {
     // If this fails, the empty run is listed in the logdir: no reason to omit its manifest.
     (void)directory.SetAside();
     manifest->run_directory = directory.path();
@@ -207,14 +206,7 @@ void Publish(RunDirectory directory, Manifest* manifest) {
 
 int RunCapture(const Flags& flags) {
   if (const absl::Status room = EnsureThreads(); !room.ok()) return UsageError(room);
-  // Covers the whole run: a name that does not resolve and a disk that hangs can be interrupted,
-  // too. Before a worker is contacted there is nothing to keep.
-  std::atomic<FanOut*> running{nullptr};
-  const InterruptWatch watch([&running] {
-    FanOut* const fan_out = running.load();
-    if (fan_out == nullptr) _exit(kExitInterrupted);
-    fan_out->Interrupt();
-  });
+  CaptureInterrupt interrupt;
   absl::StatusOr<Targets> targets = PrepareTargets(flags);
   if (!targets.ok()) return UsageError(targets.status());
   std::vector<Endpoint>& endpoints = targets->endpoints;
@@ -232,9 +224,11 @@ int RunCapture(const Flags& flags) {
   const absl::Status descriptors = EnsureDescriptors(total, kDescriptorsPerWorker);
   if (!descriptors.ok()) return UsageError(descriptors);
   const mode_t file_mode = ParseFileMode(flags.file_mode).value_or(kPrivateFileMode);
+  interrupt.OnPreparing();
   const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(
       {flags.logdir, flags.session_id, kMinFreeBytes + total * kMinFreeBytesPerWorker, file_mode});
   if (!directory.ok()) return UsageError(directory.status());
+  interrupt.OnDirectory(*directory);
 
   Progress progress(Progress::ModeFor(flags.quiet));
   std::vector<std::string> stems = FileStems(endpoints);
@@ -263,7 +257,7 @@ int RunCapture(const Flags& flags) {
   FanOut fan_out(std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),
                  diagnoser.Wrap(MakeFactory(flags, *directory, targets->dial, &threads, &disk)),
                  writer, &progress);
-  running.store(&fan_out);
+  interrupt.OnFanOut(&fan_out);
   std::vector<WorkerResult> results = fan_out.Run();
   if (marking) marked.WaitForNotification();
   if (!marker.ok()) {

@@ -41,8 +41,8 @@ void PrepareSignals() {
   pthread_sigmask(SIG_BLOCK, &EndingSignals(), nullptr);
 }
 
-InterruptWatch::InterruptWatch(std::function<void()> first)
-    : first_(std::move(first)), stop_fd_(eventfd(0, EFD_CLOEXEC)) {
+InterruptWatch::InterruptWatch(std::function<void()> first, std::function<void()> second)
+    : first_(std::move(first)), second_(std::move(second)), stop_fd_(eventfd(0, EFD_CLOEXEC)) {
   if (thread_.Start([this] { Watch(); })) return;
   pthread_sigmask(SIG_UNBLOCK, &EndingSignals(), nullptr);
 }
@@ -73,6 +73,7 @@ void InterruptWatch::Watch() {
       constexpr char kText[] = "\ninterrupted\n";
       const ssize_t ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
       static_cast<void>(ignored);
+      if (second_) second_();
       _exit(kExitInterrupted);
     }
     again = true;

@@ -16,11 +16,12 @@ namespace jobscope {
 void PrepareSignals();
 
 // Waits for those signals on a thread of its own, for its lifetime. The first signal runs `first`
-// on that thread; the second ends the process at once with exit code 130. If no thread can be
-// started, the signals end the process as they do by default. One instance at a time.
+// on that thread; the next one runs `second`, if any, and ends the process with exit code 130. If
+// no thread can be started, the signals end the process as they do by default. One instance at a
+// time.
 class InterruptWatch {
  public:
-  explicit InterruptWatch(std::function<void()> first);
+  explicit InterruptWatch(std::function<void()> first, std::function<void()> second = nullptr);
   ~InterruptWatch();
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
@@ -29,6 +30,7 @@ class InterruptWatch {
   void Watch();
 
   const std::function<void()> first_;
+  const std::function<void()> second_;
   const int stop_fd_;  // eventfd
   ThreadGroup thread_;
 };

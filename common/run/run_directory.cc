@@ -288,6 +288,7 @@ absl::Status RunDirectory::WriteMarker(absl::Time now) const {
 }
 
 absl::Status RunDirectory::SetAside() {
+  RemoveEmptyParts();
   const std::string failed = absl::StrCat(logdir_, "/failed_runs");
   const absl::Status made = MakeOwn(logdir_, failed, file_mode_);
   if (!made.ok()) return made;
@@ -304,6 +305,16 @@ absl::Status RunDirectory::SetAside() {
       absl::StrCat("cannot move ", path_, " to ", failed, ": ", std::strerror(errno)));
 }
 
-void RunDirectory::RemoveIfEmpty() const { rmdir(path_.c_str()); }
+void RunDirectory::RemoveEmptyParts() const {
+  for (int part = 2; part <= kMaxPart; ++part) {
+    const bool removed = rmdir(PartPath(path_, part).c_str()) == 0;
+    if (!removed && errno != ENOTEMPTY && errno != EEXIST) break;  // there are no more
+  }
+}
+
+void RunDirectory::RemoveIfEmpty() const {
+  RemoveEmptyParts();
+  rmdir(path_.c_str());
+}
 
 }  // namespace jobscope

@@ -73,16 +73,18 @@ class RunDirectory {
   absl::Status WriteMarker(absl::Time now) const;
 
   // Moves the directory of a run without a trace to <logdir>/failed_runs, out of sight of viewers,
-  // which list every directory of profiles as a run. Its name becomes free again.
-  // kInvalidArgument: everybody can write to the logdir, and its "failed_runs" belongs to somebody
-  // else or is a link; the run then stays where it is.
+  // which list every directory of profiles as a run. Removes its empty parts; its name becomes free
+  // again. kInvalidArgument: everybody can write to the logdir, and its "failed_runs" belongs to
+  // somebody else or is a link; the run then stays where it is.
   absl::Status SetAside();
 
-  // Removes the directory if it is empty.
+  // Removes the directory if it is empty, and those of further parts that are empty: a part that
+  // could not be written leaves one. A part that is being created meanwhile may fail.
   void RemoveIfEmpty() const;
 
  private:
   RunDirectory(std::string logdir, std::string run, std::string path, mode_t file_mode);
+  void RemoveEmptyParts() const;
 
   std::string logdir_;
   std::string run_;

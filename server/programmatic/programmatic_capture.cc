@@ -108,6 +108,7 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
     absl::StatusOr<ProgrammaticResult> result = OutOfMemoryError();
     try {
       result = WriteFiles(session, identity, run.get());
+      if (!result.ok()) run->directory.RemoveIfEmpty();
     } catch (const std::exception&) {
       // `result` already holds the error.
     }
@@ -121,10 +122,7 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
   run->changed.Wait(&run->mutex, [&run]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(run->mutex) {
     return run->started || run->result.has_value();
   });
-  if (!run->started && !run->result->ok()) {
-    run->directory.RemoveIfEmpty();
-    return run->result->status();
-  }
+  if (!run->started && !run->result->ok()) return run->result->status();
   run_ = run;
   latest_ = run;
   return absl::OkStatus();

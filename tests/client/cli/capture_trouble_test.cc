@@ -140,7 +140,7 @@ TEST_F(CaptureTest, CtrlCKeepsWhatThereIs) {
 TEST_F(CaptureTest, CtrlCTwiceGivesUp) {
   WorkerProcess hung({});
   const std::unique_ptr<Subprocess> capture = StartCapture(hung.address(), {"--duration_ms=60000"});
-  ASSERT_TRUE(capture->AwaitText("recording"));
+  ASSERT_TRUE(hung.process().AwaitText("recording"));
   hung.process().Stop();
   // Stopped: until then it could still answer.
   const std::string stat = absl::StrCat("/proc/", hung.process().pid(), "/stat");
@@ -153,6 +153,28 @@ TEST_F(CaptureTest, CtrlCTwiceGivesUp) {
   ASSERT_TRUE(capture->AwaitText("interrupted"));
   capture->Signal(SIGINT);
   EXPECT_EQ(capture->Wait(), 130) << capture->err();
+  // Viewers would list it as a run.
+  EXPECT_THAT(List(logdir_.path() + "/plugins/profile"), IsEmpty());
+}
+
+// The signal comes while the run's directory is being prepared, or soon afterwards.
+TEST_F(CaptureTest, CtrlCBeforeAnybodyIsAskedLeavesNoRun) {
+  for (int i = 0; i < 5; ++i) {
+    const std::unique_ptr<Subprocess> capture = StartCapture("127.0.0.1:9");
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (!std::filesystem::exists(run())) ASSERT_LT(absl::Now(), deadline) << capture->err();
+    capture->Signal(SIGINT);
+    EXPECT_EQ(capture->Wait(), 4) << capture->err();
+    ASSERT_THAT(List(logdir_.path() + "/plugins/profile"), IsEmpty());
+  }
+}
+
+TEST_F(CaptureTest, APartThatWasNotWrittenIsNoRun) {
+  FakeWorker::Behavior behavior;
+  behavior.on_recording = [this] { std::filesystem::create_directory(run() + ".part2"); };
+  FakeWorker worker(behavior);
+  Capture(worker.address(), 0);
+  EXPECT_THAT(List(logdir_.path() + "/plugins/profile"), ElementsAre("r"));
 }
 
 TEST_F(CaptureTest, AManifestThatCannotBeWrittenIsNoSuccess) {

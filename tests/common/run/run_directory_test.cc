@@ -289,6 +289,21 @@ TEST(RunDirectory, FurtherPartsLieBesideTheRun) {
   EXPECT_FALSE(run.CreateTrace("a_1", 0).ok());
 }
 
+// Viewers would list them as runs, and they would take the run's name.
+TEST(RunDirectory, PartsThatWereNotWrittenAreRemoved) {
+  const TemporaryDirectory logdir;
+  const RunDirectory run = Create(logdir.path(), "r").value();
+  ASSERT_TRUE(run.CreateTrace("a").value()->Publish().ok());
+  EXPECT_TRUE(run.CreateTrace("a", 2).ok());  // not published
+  ASSERT_TRUE(run.CreateTrace("b", 3).value()->Publish().ok());
+  run.RemoveIfEmpty();
+  EXPECT_THAT(List(run.repository()), ElementsAre("r", "r.part3"));
+  RunDirectory failed = Create(logdir.path(), "failed").value();
+  EXPECT_TRUE(failed.CreateTrace("a", 2).ok());
+  ASSERT_TRUE(failed.SetAside().ok());
+  EXPECT_THAT(List(run.repository()), ElementsAre("r", "r.part3"));
+}
+
 TEST(RunDirectory, TheMarkerIsARecordThatTensorBoardReads) {
   const TemporaryDirectory logdir;
   const RunDirectory run = Create(logdir.path(), "r").value();

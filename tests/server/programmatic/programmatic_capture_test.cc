@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -121,6 +123,21 @@ TEST_F(ProgrammaticCaptureTest, AnExitThatWaitsNoLongerLeavesNoPartialFile) {
   if (!result.ok()) {
     EXPECT_THAT(std::string(result.status().message()), HasSubstr("exited"));
   }
+}
+
+// Viewers would list it.
+TEST_F(ProgrammaticCaptureTest, ATraceThatCannotBeWrittenLeavesNoRun) {
+  ASSERT_TRUE(capture_->Start(Request()).ok());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const auto result = capture_->Stop();
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, handler);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("cannot write"));
+  EXPECT_TRUE(std::filesystem::is_empty(logdir_ + "/plugins/profile"));
 }
 
 TEST_F(ProgrammaticCaptureTest, ASecondCaptureIsRefusedAndTheFirstGoesOn) {
