@@ -19,7 +19,7 @@
 #include "client/cli/flag_values.h"
 #include "client/cli/flags.h"
 #include "client/cli/interrupt.h"
-#include "client/cli/run_verb.h"
+#include "client/cli/run/run_verb.h"
 #include "client/cli/survey.h"
 
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/flag_values.h"
-#include "client/cli/run_verb.h"
+#include "client/cli/run/run_verb.h"
 
 namespace jobscope {
 namespace {

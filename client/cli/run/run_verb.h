@@ -2,8 +2,8 @@
 //
 // Implements the verb `run`: starts a program whose Python interpreters and other training programs
 // become workers, without changes to them.
-#ifndef CLIENT_CLI_RUN_VERB_H_
-#define CLIENT_CLI_RUN_VERB_H_
+#ifndef CLIENT_CLI_RUN_RUN_VERB_H_
+#define CLIENT_CLI_RUN_RUN_VERB_H_
 
 #include <string>
 #include <vector>
@@ -50,4 +50,4 @@ int RunVerb(const std::vector<std::string>& arguments);
 
 }  // namespace jobscope
 
-#endif  // CLIENT_CLI_RUN_VERB_H_
+#endif  // CLIENT_CLI_RUN_RUN_VERB_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/run_verb.h"
+#include "client/cli/run/run_verb.h"
 
 #include <limits.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/flag_values.h"
-#include "client/cli/run_watch.h"
+#include "client/cli/run/run_watch.h"
 #include "client/worker/verdict.h"
 
 namespace jobscope {

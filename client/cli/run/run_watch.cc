@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/run_watch.h"
+#include "client/cli/run/run_watch.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Starts the process that runs beside a program of `jobscope run`.
-#ifndef CLIENT_CLI_RUN_WATCH_H_
-#define CLIENT_CLI_RUN_WATCH_H_
+#ifndef CLIENT_CLI_RUN_RUN_WATCH_H_
+#define CLIENT_CLI_RUN_RUN_WATCH_H_
 
 #include <string>
 
@@ -26,4 +26,4 @@ absl::Status StartRunWatch(const RunWatchOptions& options);
 
 }  // namespace jobscope
 
-#endif  // CLIENT_CLI_RUN_WATCH_H_
+#endif  // CLIENT_CLI_RUN_RUN_WATCH_H_
