@@ -44,23 +44,15 @@ CallSession::CallSession(const Api& api, const TraceApi& trace, bool uses_tsc,
   threads_.reserve(kMaxThreads);
 }
 
-bool CallSession::Activate(const Limits& limits, const StackRound& stacks) {
+bool CallSession::Activate(const Limits& limits, const std::vector<uint64_t>& idents) {
   limits_ = limits;
-  const uint64_t now = detail::ReadTicks(uses_tsc_);
-  for (const ThreadStack& stack : stacks.stacks) {
-    if (stack.tid == 0 || stack.cut) continue;
-    TracedThread* const thread = NewThread(stack.tid);
-    if (thread == nullptr) break;
-    for (const StackFrame& frame : stack.frames) thread->calls.push_back({frame.object, now, true});
-    const size_t size = std::min(stack.name.size(), TracedThread::kNameBytes - 1);
-    memcpy(thread->name.data(), stack.name.data(), size);
-    thread->named.store(size > 0, std::memory_order_release);
-  }
+  begin_ticks_ = detail::ReadTicks(uses_tsc_);
+  for (const uint64_t ident : idents) early_.insert(ident);
   Phase before = Phase::kNotYet;
   return phase_.compare_exchange_strong(before, Phase::kActive, std::memory_order_relaxed);
 }
 
-TracedThread* CallSession::NewThread(int64_t tid) {
+TracedThread* CallSession::NewThread(uint64_t ident, int64_t tid) {
   if (threads_.size() == kMaxThreads) {
     Count(&refused_);
     return nullptr;
@@ -68,23 +60,22 @@ TracedThread* CallSession::NewThread(int64_t tid) {
   auto thread = std::make_unique<TracedThread>();
   thread->index = static_cast<uint32_t>(threads_.size());
   thread->tid = tid;
+  thread->early = early_.erase(ident) > 0;
   thread->calls.reserve(64);
   TracedThread* const made = thread.get();
   threads_.push_back(std::move(thread));
-  by_tid_[tid] = made;
+  by_ident_[ident] = made;
   return made;
 }
 
 TracedThread* CallSession::ThisThread() {
   if (t_cache.serial == serial_) return t_cache.thread;
-  const int64_t tid = syscall(SYS_gettid);
-  const auto known = by_tid_.find(tid);
-  // A claimed one belonged to an ended thread whose id was reused.
-  TracedThread* const thread =
-      known != by_tid_.end() && !known->second->claimed ? known->second : NewThread(tid);
-  if (thread != nullptr) thread->claimed = true;
-  t_cache = {serial_, thread};
-  return thread;
+  // One that is known by this ident has ended, or is known from its stack.
+  const uint64_t ident = pthread_self();
+  const auto known = by_ident_.find(ident);
+  const bool over = known != by_ident_.end() && known->second->over;
+  t_cache = {serial_, over ? known->second : NewThread(ident, syscall(SYS_gettid))};
+  return t_cache.thread;
 }
 
 // Neither a C++ exception nor one of Python's may reach the program, whose threads call this.
@@ -109,7 +100,7 @@ void CallSession::Leave(Object* code) {
 
 void CallSession::DoEnter(const Object* code) {
   TracedThread* const thread = ThisThread();
-  if (thread == nullptr) return;
+  if (thread == nullptr || thread->over) return;
   if (thread->calls.size() >= TracedThread::kMaxDepth) {
     ++thread->deeper;
     return;
@@ -120,7 +111,7 @@ void CallSession::DoEnter(const Object* code) {
 void CallSession::DoLeave(Object* code) {
   const uint64_t now = detail::ReadTicks(uses_tsc_);
   TracedThread* const thread = ThisThread();
-  if (thread == nullptr) return;
+  if (thread == nullptr || thread->over) return;
   if (thread->deeper > 0) {
     --thread->deeper;
     Count(&too_deep_);
@@ -130,14 +121,22 @@ void CallSession::DoLeave(Object* code) {
   std::vector<TracedThread::Call>& calls = thread->calls;
   size_t depth = calls.size();
   while (depth > 0 && calls[depth - 1].code != code) --depth;
-  if (depth == 0) return;
-  const TracedThread::Call call = calls[depth - 1];
-  calls.resize(depth - 1);
+  TracedThread::Call call = {code, begin_ticks_, true};
+  if (depth > 0) {
+    thread->dropped += calls.size() - depth;
+    call = calls[--depth];
+    calls.resize(depth);
+  } else if (thread->dropped > 0) {
+    --thread->dropped;  // the end of one of these
+    return;
+  } else if (!thread->early || !calls.empty()) {
+    return;
+  }
   if (now - call.begin_ticks < limits_.min_ticks) {
     Count(&short_);
     return;
   }
-  Write(thread, codes_.IdOf(code), call, depth - 1, now, call.cut);
+  Write(thread, codes_.IdOf(code), call, depth, now, call.cut);
 }
 
 void CallSession::Write(TracedThread* thread, uint32_t code, const TracedThread::Call& call,
@@ -174,6 +173,10 @@ void CallSession::FindName(TracedThread* thread) {
   const Ref name(api_, known == nullptr ? nullptr : api_.Object_GetAttrString(known, "_name"));
   const std::string text = name ? TextOf(api_, name.get()) : std::string();
   api_.Err_Clear();
+  SetName(thread, text);
+}
+
+void CallSession::SetName(TracedThread* thread, const std::string& text) {
   if (text.empty()) return;
   memcpy(thread->name.data(), text.data(), std::min(text.size(), TracedThread::kNameBytes - 1));
   thread->named.store(true, std::memory_order_release);
@@ -181,24 +184,34 @@ void CallSession::FindName(TracedThread* thread) {
 
 void CallSession::WriteOpen(const StackRound& stacks, uint64_t now_ticks) {
   for (const ThreadStack& stack : stacks.stacks) {
-    const auto known = by_tid_.find(stack.tid);
-    if (known == by_tid_.end()) continue;
-    TracedThread* const thread = known->second;
-    // Compares from the innermost frame: a thread may have been in calls before the hooks were
-    // installed, and of a deep stack only the inner part is known. Code objects that no longer run
-    // must not be accessed.
+    auto known = by_ident_.find(stack.ident);
+    TracedThread* thread = known == by_ident_.end() ? nullptr : known->second;
+    if (thread == nullptr && early_.contains(stack.ident) && stack.tid != 0) {
+      thread = NewThread(stack.ident, stack.tid);
+    }
+    if (thread == nullptr) continue;
+    if (!thread->named.load(std::memory_order_relaxed)) SetName(thread, stack.name);
+    // Compares from the innermost frame: of a deep stack only the inner part is known. Code objects
+    // that no longer run must not be accessed.
     size_t call = thread->calls.size();
     size_t frame = stack.frames.size() - std::min<size_t>(stack.frames.size(), thread->deeper);
+    const auto write = [&](const TracedThread::Call& open) {
+      if (now_ticks - open.begin_ticks < limits_.min_ticks) {
+        Count(&short_);
+      } else {
+        Write(thread, stack.frames[frame - 1].code, open, frame - 1, now_ticks, true);
+      }
+    };
     for (; call > 0 && frame > 0; --call, --frame) {
       const TracedThread::Call& open = thread->calls[call - 1];
       if (open.code != stack.frames[frame - 1].object) break;
-      if (now_ticks - open.begin_ticks < limits_.min_ticks) {
-        Count(&short_);
-        continue;
-      }
-      Write(thread, stack.frames[frame - 1].code, open, call - 1, now_ticks, true);
+      write(open);
     }
+    const bool at_begin = call == 0 && thread->early;
+    for (; at_begin && frame > (stack.cut ? 1 : 0); --frame) write({nullptr, begin_ticks_, true});
+    if (stack.cut && (call > 0 || at_begin)) Count(&cut_);
     thread->calls.clear();
+    thread->over = true;
   }
 }
 

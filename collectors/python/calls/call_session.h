@@ -42,9 +42,12 @@ struct TracedThread {
 
   uint32_t index = 0;
   int64_t tid = 0;
-  bool claimed = false;  // the thread has found its state
+  // It ran Python code at the begin: a call that ends while no other one is open was open then.
+  bool early = false;
+  bool over = false;  // its open calls are written, so that it records no more
   std::vector<Call> calls;
-  uint32_t deeper = 0;  // open calls beyond kMaxDepth
+  uint32_t deeper = 0;   // open calls beyond kMaxDepth
+  uint64_t dropped = 0;  // calls that were taken from `calls` because an outer one ended
 
   // The name is complete once `named` is true. It is looked up a few times, because `threading`
   // knows a thread only after its first calls.
@@ -76,15 +79,16 @@ class CallSession {
   // Stops recording permanently.
   void Deactivate() { phase_.store(Phase::kOver, std::memory_order_relaxed); }
 
-  // Starts recording; the calls on the threads' current stacks are open. Requires the GIL. False:
-  // the session was deactivated before, because it no longer waited for the GIL.
-  bool Activate(const Limits& limits, const StackRound& stacks);
+  // Starts recording; the threads with these idents are in calls, which their ends will tell, or
+  // WriteOpen. Requires the GIL. False: the session was deactivated before, because it no longer
+  // waited for the GIL.
+  bool Activate(const Limits& limits, const std::vector<uint64_t>& idents);
   // Records that the calling thread enters or leaves a call of this code object. Throws nothing:
   // stops recording permanently if memory runs out.
   void Enter(const Object* code);
   void Leave(Object* code);
-  // Writes the calls that are still open, as far as the threads' stacks confirm them, as of
-  // `now_ticks`.
+  // Ends the recording of these threads: writes the calls that are still open, as far as the stacks
+  // confirm them, as of `now_ticks`.
   void WriteOpen(const StackRound& stacks, uint64_t now_ticks);
 
   // Takes up to `capacity` records. Only on the reader's thread.
@@ -97,6 +101,8 @@ class CallSession {
   uint64_t short_calls() const { return short_.load(std::memory_order_relaxed); }
   uint64_t too_deep() const { return too_deep_.load(std::memory_order_relaxed); }
   uint64_t threads_refused() const { return refused_.load(std::memory_order_relaxed); }
+  // Threads whose outermost open calls are missing, because of the length of their stacks.
+  uint64_t threads_cut() const { return cut_.load(std::memory_order_relaxed); }
   // Returns the ticks at which max_calls was reached; 0: it was not.
   uint64_t capped_ticks() const { return capped_ticks_.load(std::memory_order_relaxed); }
   // Returns the ticks at which memory ran out; 0: it did not.
@@ -111,10 +117,11 @@ class CallSession {
   void DoEnter(const Object* code);
   void DoLeave(Object* code);
   TracedThread* ThisThread();
-  TracedThread* NewThread(int64_t tid);
+  TracedThread* NewThread(uint64_t ident, int64_t tid);
   void Write(TracedThread* thread, uint32_t code, const TracedThread::Call& call, size_t depth,
              uint64_t end_ticks, bool truncated);
   void FindName(TracedThread* thread);
+  static void SetName(TracedThread* thread, const std::string& text);
   static void Count(std::atomic<uint64_t>* counter) {
     counter->store(counter->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
@@ -129,12 +136,14 @@ class CallSession {
   std::atomic<Phase> phase_{Phase::kNotYet};
   std::vector<std::unique_ptr<TracedThread>> threads_;  // capacity kMaxThreads is reserved, so it
                                                         // never moves
-  HashMap<int64_t, TracedThread*> by_tid_;
+  HashMap<uint64_t, TracedThread*> by_ident_;
+  uint64_t begin_ticks_ = 0;
+  HashSet<uint64_t> early_;  // idents of those that have not called since
 
   std::vector<CallRecord> ring_;
   alignas(64) std::atomic<uint64_t> head_{0};
   uint64_t seen_tail_ = 0;  // the writer's latest copy of tail_
-  std::atomic<uint64_t> attempted_{0}, lost_{0}, short_{0}, too_deep_{0}, refused_{0},
+  std::atomic<uint64_t> attempted_{0}, lost_{0}, short_{0}, too_deep_{0}, refused_{0}, cut_{0},
       capped_ticks_{0}, out_of_memory_ticks_{0};
   alignas(64) std::atomic<uint64_t> tail_{0};
 };

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "collectors/python/bridge/gil.h"
 #include "collectors/python/calls/call_hooks.h"
+#include "common/clock/clock.h"
 #include "common/threads/thread_name.h"
 #include "jobscope/detail/ticks.h"
 
@@ -18,8 +19,21 @@ namespace {
 
 constexpr size_t kBatch = 1024;
 constexpr int64_t kTellLatePs = 1'000'000'000;
-// Time limit for reading stacks; further threads begin without their currently open calls.
+// Time limit for reading stacks in one hold of the GIL.
 constexpr absl::Duration kHoldBudget = absl::Microseconds(500);
+// Time limit for all holds at the end, of the 1 s that the collector waits. A busy program lets 60
+// holds pass in it.
+constexpr absl::Duration kWriteOpenLimit = absl::Milliseconds(400);
+
+// What is missing in part. Of several reasons, the later ones become warnings.
+void Degrade(std::string reason, CollectorReport* report) {
+  if (report->state == CollectorState::kDegraded) {
+    report->warnings.push_back(std::move(reason));
+    return;
+  }
+  report->state = CollectorState::kDegraded;
+  report->reason = std::move(reason);
+}
 
 }  // namespace
 
@@ -37,19 +51,33 @@ absl::Status CallTracer::Prepare() {
   return ran.ok() ? status : ran;
 }
 
-StackRound CallTracer::ReadStacks() {
-  StackRound stacks = reader_->Read(kHoldBudget);
-  if (stacks.refused) stacks_refused_.store(true, std::memory_order_relaxed);
-  return stacks;
+void CallTracer::WriteOpen() {
+  const uint64_t until_ns =
+      MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kWriteOpenLimit));
+  bool more = true;
+  while (more) {
+    more = false;
+    (void)WithGil(*setup_.api, GilUse::kRemove, [&] {
+      if (!calls_->active()) return;
+      const uint64_t now = detail::ReadTicks(setup_.uses_tsc);
+      const StackRound stacks = reader_->Read(kHoldBudget);
+      calls_->WriteOpen(stacks, now);
+      if (stacks.refused) stacks_refused_.store(true, std::memory_order_relaxed);
+      more = stacks.unread > 0 && MonotonicNs() < until_ns;
+      if (!more) unread_.store(stacks.unread, std::memory_order_relaxed);
+    });
+  }
 }
 
 void CallTracer::Install(CallSession::Limits limits) {
   absl::Status status;
   const absl::Status ran = WithGil(*setup_.api, GilUse::kInstall, [&] {
-    // Without releasing the GIL in between: the hooks continue where the stacks end.
+    // Without releasing the GIL in between: a thread that is not listed begins its first call later.
     status = InstallHooks(*setup_.api, *setup_.trace, calls_);
     if (!status.ok()) return;
-    if (!calls_->Activate(limits, ReadStacks())) {
+    const StackRound threads = reader_->List();
+    if (threads.refused) stacks_refused_.store(true, std::memory_order_relaxed);
+    if (!calls_->Activate(limits, threads.idents)) {
       // The session ended while waiting for the GIL, and nobody would remove the hooks later.
       RemoveHooks(*setup_.api, *setup_.trace);
       reader_->Close();
@@ -62,14 +90,11 @@ void CallTracer::Install(CallSession::Limits limits) {
 }
 
 void CallTracer::Remove() {
+  WriteOpen();
   // While Python shuts down, the hooks remove themselves.
   (void)WithGil(*setup_.api, GilUse::kRemove, [this] {
     RemoveHooks(*setup_.api, *setup_.trace);
-    if (calls_->active()) {
-      const uint64_t now = detail::ReadTicks(setup_.uses_tsc);
-      calls_->WriteOpen(ReadStacks(), now);
-      calls_->Deactivate();
-    }
+    calls_->Deactivate();
     reader_->Close();
   });
 }
@@ -166,6 +191,17 @@ void CallTracer::FillReport(CollectorReport* report) const {
     report->reason =
         absl::StrFormat("%.1f s into the capture, call tracing disabled itself: out of memory",
                         static_cast<double>(window_.map.ToPs(ended)) * 1e-12);
+  }
+  if (const size_t threads = unread_.load(std::memory_order_relaxed); threads > 0) {
+    Degrade(absl::StrCat("calls that were open at the end are left out, of ", threads,
+                         " threads: reading all stacks takes too long"),
+            report);
+  }
+  if (calls_->threads_cut() > 0) {
+    Degrade(absl::StrCat("calls that were open at the end are left out, of ", calls_->threads_cut(),
+                         " threads: their stacks were deeper than ", StackReader::kMaxFrames,
+                         " frames, of which the inner ones are read"),
+            report);
   }
   // Installing acquires the GIL, which a busy program releases within milliseconds.
   const int64_t late_ps =

@@ -63,8 +63,8 @@ class CallTracer {
   // to be used, and rethrows.
   template <typename Body>
   void OrDropLines(Body body);
-  // Requires the GIL.
-  StackRound ReadStacks();
+  // Writes the calls that are open, in several short holds of the GIL.
+  void WriteOpen();
   void TakeAll();
   // Returns Python's name of the thread, else the OS name.
   std::string_view NameOf(const TracedThread& thread);
@@ -76,6 +76,7 @@ class CallTracer {
   absl::Status install_status_;
   std::atomic<uint64_t> installed_ticks_{0};
   std::atomic<bool> stacks_refused_{false};  // open calls are unknown
+  std::atomic<size_t> unread_{0};            // threads whose open calls are unknown
 
   TraceWindow window_;
   std::unique_ptr<PythonLines> lines_;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectors/python/bridge/gil.h"
 #include "collectors/python/bridge/values.h"
 #include "collectors/python/stacks/thread_ids.h"
 #include "common/clock/clock.h"
@@ -61,16 +60,18 @@ absl::Status StackReader::Open() {
   return absl::OkStatus();
 }
 
+Ref StackReader::CurrentFrames() {
+  const Ref nothing(api_, api_.Tuple_New(0));
+  Ref frames(api_, nothing ? api_.Object_CallObject(current_frames_, nothing.get()) : nullptr);
+  if (!frames) api_.Err_Clear();
+  return frames;
+}
+
 bool StackReader::CheckRaw() {
   if (api_.minor >= kFirstWithLocksOfTheirOwn && HasSubInterpreters(trace_)) return false;
   const WithoutGc quiet(trace_);
-  const Ref nothing(api_, api_.Tuple_New(0));
-  const Ref frames(api_,
-                   nothing ? api_.Object_CallObject(current_frames_, nothing.get()) : nullptr);
-  if (!frames || !raw_->ReadThreads(&threads_)) {
-    api_.Err_Clear();
-    return false;
-  }
+  const Ref frames = CurrentFrames();
+  if (!frames || !raw_->ReadThreads(&threads_)) return false;
   // While the GIL is held no thread changes its stack. One that runs a function suffices.
   const uint64_t until_ns =
       MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kCheckBudget));
@@ -181,11 +182,8 @@ StackRound StackReader::Read(absl::Duration budget) {
   }
   const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
   const WithoutGc quiet(trace_);
-  const Ref nothing(api_, api_.Tuple_New(0));
-  const Ref frames(api_,
-                   nothing ? api_.Object_CallObject(current_frames_, nothing.get()) : nullptr);
+  const Ref frames = CurrentFrames();
   if (!frames) {
-    api_.Err_Clear();
     round.whole = false;
     return round;
   }
@@ -198,6 +196,7 @@ StackRound StackReader::Read(absl::Duration budget) {
     if (looked_at_.contains(ident)) continue;
     if (!round.stacks.empty() && MonotonicNs() >= until_ns) {
       round.whole = false;
+      ++round.unread;
       continue;
     }
     looked_at_.insert(ident);
@@ -209,6 +208,22 @@ StackRound StackReader::Read(absl::Duration budget) {
   if (round.whole) looked_at_.clear();
   // Removes ended threads once there are more than twice as many entries as threads.
   if (known_.size() > 2 * round.idents.size() + 16) known_.clear();
+  api_.Err_Clear();
+  return round;
+}
+
+StackRound StackReader::List() {
+  StackRound round;
+  round.refused = api_.minor >= kFirstWithLocksOfTheirOwn && HasSubInterpreters(trace_);
+  if (round.refused) return round;
+  const WithoutGc quiet(trace_);
+  const Ref frames = CurrentFrames();
+  intptr_t position = 0;
+  Object* key = nullptr;
+  Object* frame = nullptr;
+  while (frames && api_.Dict_Next(frames.get(), &position, &key, &frame) != 0) {
+    round.idents.push_back(static_cast<uint64_t>(api_.Long_AsLongLong(key)));
+  }
   api_.Err_Clear();
   return round;
 }

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/python/bridge/api.h"
+#include "collectors/python/bridge/gil.h"
 #include "collectors/python/stacks/code_table.h"
 #include "collectors/python/stacks/raw_stacks.h"
 #include "collectors/python/stacks/trace_api.h"
@@ -39,6 +40,7 @@ struct StackRound {
   std::vector<ThreadStack> stacks;
   std::vector<uint64_t> idents;  // of all threads that run Python code, including those not read
   bool whole = true;             // false: the next round continues with the remaining threads
+  size_t unread = 0;             // with the GIL: how many those are
   bool refused = false;          // nothing was read, because of sub-interpreters
   bool unnamed = false;          // some threads need Name
 };
@@ -72,6 +74,8 @@ class StackReader {
   // nothing is read while there are sub-interpreters: they run without this GIL, and Python would
   // create frame objects of their stacks while these change, which crashes the process.
   StackRound Read(absl::Duration budget);
+  // Lists the threads that run Python code, without their stacks; `refused` as above.
+  StackRound List();
   // Releases the references.
   void Close();
 
@@ -85,6 +89,8 @@ class StackReader {
   };
   ThreadStack ReadStack(uint64_t ident, Object* key, Object* frame);
   Known& Identify(uint64_t ident, Object* key);
+  // Returns sys._current_frames(); empty if that fails.
+  Ref CurrentFrames();
   bool CheckRaw();
 
   const Api& api_;

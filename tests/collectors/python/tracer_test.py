@@ -329,6 +329,67 @@ class TracerTest(unittest.TestCase):
         run = [event for event in trace.events if event.line.startswith("stays/") and event.name.endswith("run")]
         self.assertEqual([event.stats.get("truncated") for event in run], [1], trace.events)
 
+    def start_deep(self, names, depth, leave):
+        """Threads that are `depth` calls deep until the event."""
+        there = threading.Semaphore(0)
+
+        def stay():
+            there.release()
+            leave.wait()
+
+        threads = [threading.Thread(target=recurse, args=(depth, stay), name=name) for name in names]
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            there.acquire()
+        return threads
+
+    def deep_calls(self, trace, name):
+        events = [event for event in trace.named("recurse") if event.line.startswith(name + "/")]
+        return len(events), sum(event.stats.get("truncated", 0) for event in events)
+
+    def test_open_calls_of_many_threads(self):
+        """Reading all their stacks takes longer than the GIL may be held at a time."""
+        before, throughout, after = ([f"{name} {i}" for i in range(40)] for name in ("before", "throughout", "after"))
+        leave, leave_later = threading.Event(), threading.Event()
+        threads = self.start_deep(before, 25, leave)
+        others = self.start_deep(throughout, 25, leave_later)
+        with Trace(2, MIN_US=0) as trace:
+            leave.set()
+            for thread in threads:
+                thread.join()
+            others += self.start_deep(after, 25, leave_later)
+        leave_later.set()
+        for thread in others:
+            thread.join()
+        self.check_account(trace)
+        self.check_nesting(trace.events)
+        for name in before:
+            self.assertEqual(self.deep_calls(trace, name), (26, 26), name)
+        if trace.report["state"] == "on":
+            for name in throughout + after:
+                self.assertEqual(self.deep_calls(trace, name), (26, 26), name)
+        else:  # the machine is very busy
+            self.assertRegex(trace.report["reason"], "left out, of [0-9]+ threads: reading all stacks takes too long")
+
+    def test_open_calls_of_deep_stacks(self):
+        leave, leave_later = threading.Event(), threading.Event()
+        thread, = self.start_deep(["before"], 600, leave)
+        with Trace(2, MIN_US=0) as trace:
+            leave.set()
+            thread.join()
+            thread, = self.start_deep(["after"], 600, leave_later)
+        leave_later.set()
+        thread.join()
+        self.check_account(trace)
+        self.check_nesting(trace.events)
+        self.assertEqual(self.deep_calls(trace, "before"), (601, 601))
+        calls, cut = self.deep_calls(trace, "after")
+        self.assertEqual(calls, cut)
+        self.assertTrue(400 < calls < 512, calls)
+        self.assertEqual(trace.report["state"], "degraded", trace.report)
+        self.assertIn("left out, of 1 threads: their stacks were deeper than 512", trace.report["reason"])
+
     def test_short_calls_are_left_out_and_counted(self):
         with Trace(2, MIN_US=3000) as trace:
             for _ in range(1000):
