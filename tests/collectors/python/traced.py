@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import time
+import unittest
 
 import xspace
 
@@ -56,6 +57,25 @@ class Trace:
         return sum(event.duration_ps for event in self.named(function)) / 1e9
 
 
+class TraceCase(unittest.TestCase):
+    def check_account(self, trace):
+        report = trace.report
+        self.assertEqual(report["attempted"], report["events"] + sum(report["lost"].values()) + report["outside"], report)
+        self.assertEqual(report["events"], len(trace.events), report)
+
+    def check_nesting(self, events):
+        """Events of a line, in the file's order: each ends before the one around it."""
+        open_ends = {}
+        for event in events:
+            ends = open_ends.setdefault(event.line, [])
+            while ends and ends[-1] <= event.start_ps:
+                ends.pop()
+            end = event.start_ps + event.duration_ps
+            if ends:
+                self.assertLessEqual(end, ends[-1], event)
+            ends.append(end)
+
+
 def spin(milliseconds):
     """Computes, for that long by the thread's own clock: other work of the machine does not count."""
     end = time.thread_time() + milliseconds / 1000
@@ -75,6 +95,11 @@ def inner_function(milliseconds):
 
 def recurse(depth, action):
     return action() if depth == 0 else recurse(depth - 1, action)
+
+
+def generator(count):
+    for index in range(count):
+        yield index
 
 
 def raises():
