@@ -130,7 +130,7 @@ inline constexpr int kMaxStreamsPerConnection = 100;
 // its first request. So 32 callers may connect at one time, and 62 stay connected.
 inline constexpr size_t kMaxConnectionDescriptors = 64;
 // The last free descriptors of the process belong to the job: the server accepts nothing while
-// fewer are free (plus two for the connection itself).
+// fewer are free (plus three for the connection itself).
 inline constexpr size_t kFreeDescriptors = 16;
 // Memory that must be mappable when gRPC gets a connection, because gRPC ends the process if an
 // allocation fails: with up to 4 MiB it sometimes did. Covers one more thread with its stack.

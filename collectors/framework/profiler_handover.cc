@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/descriptors/standard_descriptors.h"
 
 namespace jobscope::framework {
 namespace {
@@ -28,8 +29,9 @@ std::shared_ptr<ProfilerHandover> ProfilerHandover::Make() {
 }
 
 ProfilerHandover::ProfilerHandover()
-    : quiet_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      memory_fds_{memfd_create("jobscope", MFD_CLOEXEC), memfd_create("jobscope", MFD_CLOEXEC)} {}
+    : quiet_fd_(AboveStandard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
+      memory_fds_{AboveStandard(memfd_create("jobscope", MFD_CLOEXEC)),
+                  AboveStandard(memfd_create("jobscope", MFD_CLOEXEC))} {}
 
 ProfilerHandover::~ProfilerHandover() {
   if (quiet_fd_ >= 0) close(quiet_fd_);

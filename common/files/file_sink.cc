@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/descriptors/standard_descriptors.h"
 #include "common/files/write_all.h"
 
 namespace jobscope {
@@ -58,8 +59,8 @@ absl::StatusOr<std::unique_ptr<FileSink>> FileSink::Create(const std::string& di
                                                            mode_t mode) {
   const std::string path = absl::StrCat(directory, "/", file_name);
   const std::string temporary_path = TemporaryPath(directory, file_name);
-  const int fd =
-      open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFileMode);
+  const int fd = AboveStandard(
+      open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFileMode));
   if (fd < 0) return FileError("create", temporary_path, errno);
   if (mode != kPrivateFileMode) fchmod(fd, mode);  // file systems ignore modes they do not support
   return std::unique_ptr<FileSink>(new FileSink(fd, directory, path, temporary_path));

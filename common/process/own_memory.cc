@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "common/descriptors/standard_descriptors.h"
+
 namespace jobscope {
 namespace {
 
@@ -27,7 +29,7 @@ OwnMemory::OwnMemory() {
   const iovec to{&copy, 1};
   const iovec from{&byte, 1};
   if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1) return;
-  file_ = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  file_ = AboveStandard(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
 }
 
 OwnMemory::~OwnMemory() {

@@ -5,10 +5,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/descriptors/standard_descriptors.h"
 #include "common/process/proc_files.h"
 
 namespace jobscope {
-ProcessUsageReader::ProcessUsageReader() : statm_(open("/proc/self/statm", O_RDONLY | O_CLOEXEC)) {
+ProcessUsageReader::ProcessUsageReader()
+    : statm_(AboveStandard(open("/proc/self/statm", O_RDONLY | O_CLOEXEC))) {
   if (const long page = sysconf(_SC_PAGESIZE); page > 0) page_bytes_ = static_cast<uint64_t>(page);
 }
 

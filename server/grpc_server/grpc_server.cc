@@ -60,9 +60,10 @@ constexpr absl::Duration kAnswerLimit = absl::Milliseconds(2'500);
 constexpr absl::Duration kShutdownGrace = absl::Milliseconds(500);
 
 // Opens /dev/null for standard descriptors that a job has closed: otherwise gRPC's next descriptor
-// would take the number, and the job's output would go to a connected client. Closed on exec, so
-// child programs find the descriptors unchanged. Runs before the library's other initialisers, one
-// of which (gRPC's) opens an eventfd, and at each start for those closed since.
+// would take the number, and the job's output would go there. Closed on exec, so child programs
+// find the descriptors unchanged. Runs before the library's other initialisers, one of which
+// (gRPC's) opens an eventfd, and at each start for those closed since. Later descriptors of ours
+// avoid the numbers (AboveStandard).
 __attribute__((constructor(101))) void KeepStandardDescriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest free one
@@ -207,6 +208,7 @@ struct GrpcServer::State {
 };
 
 void GrpcServer::State::Start() {
+  KeepStandardDescriptors();  // before the listeners are opened
   KeepGrpcInitialised();
   // A setting of the whole process, as far as it shares our gRPC: restored for others.
   const bool others_want_health = grpc::DefaultHealthCheckServiceEnabled();
@@ -249,7 +251,6 @@ absl::Status GrpcServer::State::Bind() {
 
 absl::Status GrpcServer::State::Serve(std::vector<ListenSocket> listeners,
                                       const Credentials& credentials) {
-  KeepStandardDescriptors();
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxStreamsPerConnection);
   // Callers send little: measuring how fast they could would only wake the job's threads.

@@ -31,6 +31,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "common/clock/monotonic.h"
+#include "common/descriptors/standard_descriptors.h"
 #include "common/log/log.h"
 #include "common/process/headroom.h"
 #include "common/threads/worker_thread.h"
@@ -341,15 +342,15 @@ bool Acceptor::Loop::Give(Connection* connection) {
 void Acceptor::Loop::AcceptFrom(size_t listener, int64_t now_ns) {
   const int listener_fd = listeners_[listener].fd();
   if (!MakeRoom(listener_fd, now_ns)) return;
-  // Plus two for the connection itself.
-  const size_t wanted = limits_.free_descriptors + 2;
+  // Plus two for the connection itself, and one that AboveStandard gives back.
+  const size_t wanted = limits_.free_descriptors + 3;
   if (FreeDescriptors(wanted) < wanted) {
     return PauseAndWarn(now_ns, "the process has almost no file descriptors left");
   }
   sockaddr_storage peer = {};
   socklen_t size = sizeof(peer);
-  const int fd =
-      accept4(listener_fd, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  const int fd = AboveStandard(accept4(listener_fd, reinterpret_cast<sockaddr*>(&peer), &size,
+                                       SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (fd < 0) {
     // The peer has disconnected, or an error that the network reported for it.
     constexpr std::array<int, 10> kPassing = {EAGAIN,      EINTR,      ECONNABORTED, EPROTO,

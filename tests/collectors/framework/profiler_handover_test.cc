@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "tests/closed_input.h"
+
 namespace jobscope::framework {
 namespace {
 
@@ -127,6 +129,12 @@ TEST_F(ProfilerHandoverTest, WhatWasHandedOverIsWaitedForUntilItIsInTheTrace) {
   EXPECT_FALSE(IsQuiet());
   handover_->Done();
   EXPECT_TRUE(IsQuiet());
+}
+
+TEST_F(ProfilerHandoverTest, AClosedStandardDescriptorStaysClosed) {
+  const ClosedInput input;
+  const auto handover = ProfilerHandover::Make();
+  EXPECT_FALSE(input.taken());
 }
 
 TEST_F(ProfilerHandoverTest, ANewSessionDropsWhatIsLeft) {

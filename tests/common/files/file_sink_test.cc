@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/closed_input.h"
 #include "tests/temporary_directory.h"
 
 namespace jobscope {
@@ -85,6 +86,17 @@ TEST(FileSink, AFullDiskLeavesNothingBehind) {
   umount(directory.path().c_str());
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("make room"));
+}
+
+// Otherwise what a job prints would be in its trace.
+TEST(FileSink, AClosedStandardDescriptorStaysClosed) {
+  const TemporaryDirectory directory;
+  const ClosedInput input;
+  const std::unique_ptr<FileSink> file = FileSink::Create(directory.path(), "x").value();
+  EXPECT_FALSE(input.taken());
+  ASSERT_TRUE(file->Write("trace", false).ok());
+  ASSERT_TRUE(file->Publish().ok());
+  EXPECT_EQ(ReadAll(directory.path() + "/x"), "trace");
 }
 
 TEST(FileSink, AMissingDirectoryAndAnotherSinkAreNamed) {

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/descriptors/standard_descriptors.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace jobscope {
+
+int AboveStandard(int fd) {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  const int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return above;
+}
+
+}  // namespace jobscope
