@@ -127,6 +127,7 @@ class Acceptor::Loop {
  private:
   void RunOnce();
   void Poll();
+  void AwaitRetry();
   int TimeoutMs(int64_t now_ns) const;
   void TakeMessages();
   // Handles the events of a connection. Returns false if the connection has ended.
@@ -219,9 +220,7 @@ void Acceptor::Loop::Run() {
     } catch (const std::bad_alloc&) {
       Pause(NowNs() + kRetryNs);
       Warn("the process has no memory left", kMoreMemory);
-      // A connection with data to read would wake the next poll at once.
-      pollfd wake = {wake_fd_, POLLIN, 0};
-      (void)poll(&wake, 1, kRetryNs / 1'000'000);
+      AwaitRetry();  // a connection with data to read would end the next poll at once
     }
   }
   for (Connection& connection : connections_) Close(&connection);
@@ -261,9 +260,19 @@ void Acceptor::Loop::Poll() {
     const bool silent = connection.stage == Stage::kSilent;
     polled_.push_back({connection.own_fd, silent ? short{POLLIN} : short{0}, 0});
   }
-  if (poll(polled_.data(), polled_.size(), TimeoutMs(NowNs())) < 0) {
-    for (pollfd& polled : polled_) polled.revents = 0;
-  }
+  if (poll(polled_.data(), polled_.size(), TimeoutMs(NowNs())) >= 0) return;
+  const int error = errno;
+  for (pollfd& polled : polled_) polled.revents = 0;
+  // EINVAL: the job has lowered its limit on open files below the number of polled descriptors.
+  if (error != EINTR) AwaitRetry();
+}
+
+// Blocks until kRetryNs have passed, or TakeMessages has something to do.
+void Acceptor::Loop::AwaitRetry() {
+  if (poll(polled_.data(), 1, kRetryNs / 1'000'000) >= 0 || errno == EINTR) return;
+  polled_[0].revents = 0;  // not even one descriptor can be polled
+  const timespec retry = {0, kRetryNs};
+  nanosleep(&retry, nullptr);
 }
 
 int Acceptor::Loop::TimeoutMs(int64_t now_ns) const {

@@ -21,7 +21,9 @@ namespace jobscope {
 class RawConnection {
  public:
   explicit RawConnection(const std::string& address, const std::string& first_bytes = "")
-      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+      : RawConnection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), address, first_bytes) {}
+  // Takes ownership of `fd`, a socket.
+  RawConnection(int fd, const std::string& address, const std::string& first_bytes) : fd_(fd) {
     sockaddr_in target = {};
     target.sin_family = AF_INET;
     target.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
