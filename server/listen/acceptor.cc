@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/listen/acceptor.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -35,6 +34,7 @@
 #include "common/log/log.h"
 #include "common/process/headroom.h"
 #include "common/threads/worker_thread.h"
+#include "server/listen/peer_text.h"
 
 namespace jobscope {
 namespace {
@@ -51,25 +51,6 @@ constexpr int64_t kMinWarningIntervalNs = 60'000'000'000;
 constexpr char kMoreMemory[] = "Raise its limit (ulimit -v, ulimit -d)";
 
 int64_t NowNs() { return static_cast<int64_t>(MonotonicNow()); }
-
-// Formats an address like gRPC's peer text after ReadablePeer; empty for a unix socket, whose
-// callers have no name.
-std::string PeerText(const sockaddr_storage& address) {
-  char host[INET6_ADDRSTRLEN] = "";
-  if (address.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    inet_ntop(AF_INET, &v4.sin_addr, host, sizeof(host));
-    return absl::StrCat(host, ":", ntohs(v4.sin_port));
-  }
-  if (address.ss_family != AF_INET6) return {};
-  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
-    inet_ntop(AF_INET, v6.sin6_addr.s6_addr + 12, host, sizeof(host));
-    return absl::StrCat(host, ":", ntohs(v6.sin6_port));
-  }
-  inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof(host));
-  return absl::StrCat("[", host, "]:", ntohs(v6.sin6_port));
-}
 
 enum class Stage {
   kSilent,  // `own_fd` is the only descriptor

@@ -36,7 +36,7 @@ std::string ReadablePeer(absl::string_view grpc_peer) {
   for (absl::string_view scheme : {"ipv4:", "ipv6:"}) {
     if (absl::ConsumePrefix(&grpc_peer, scheme)) break;
   }
-  return Printable(absl::StrReplaceAll(grpc_peer, {{"%5B", "["}, {"%5D", "]"}}),
+  return Printable(absl::StrReplaceAll(grpc_peer, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}}),
                    limits::kMaxHostNameBytes);
 }
 

@@ -13,8 +13,8 @@
 
 namespace jobscope {
 
-// Converts gRPC's names of peers, "ipv4:127.0.0.1:40123" and "ipv6:%5B::1%5D:40123", to the usual
-// form of addresses.
+// Converts gRPC's names of peers, "ipv4:127.0.0.1:40123" and "ipv6:%5Bfe80::1%252%5D:40123", to the
+// usual form of addresses: "127.0.0.1:40123", "[fe80::1%2]:40123".
 std::string ReadablePeer(absl::string_view grpc_peer);
 
 // Returns the caller's address, "10.0.0.3:40123", with the name in its certificate if it has shown

@@ -9,6 +9,8 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -23,7 +25,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "tests/server/native/native_fixture.h"
@@ -50,14 +54,37 @@ std::vector<int> Accepted(int port) {
   return found;
 }
 
+// Where this host can listen: IPv6 may be off, and an interface may have no link-local address.
+std::vector<std::string> AddressesOfEachKind() {
+  std::vector<std::string> found = {"127.0.0.1:0"};
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return found;
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET6) continue;
+    const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
+    if (!IN6_IS_ADDR_LOOPBACK(&address) && !IN6_IS_ADDR_LINKLOCAL(&address)) continue;
+    char host[NI_MAXHOST] = "";
+    getnameinfo(one->ifa_addr, sizeof(sockaddr_in6), host, sizeof(host), nullptr, 0,
+                NI_NUMERICHOST);
+    std::string text = absl::StrCat("[", host, "]:0");
+    if (ListenSocket::Open({text, true}, {}).ok()) found.push_back(std::move(text));
+  }
+  freeifaddrs(all);
+  return found;
+}
+
 class AcceptorTest : public NativeFixture {
  protected:
   // A channel that shares its connection with no other.
   std::unique_ptr<v1::Profiler::Stub> Dial() const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    return v1::Profiler::NewStub(grpc::CreateCustomChannel(
-        server_->address(), grpc::InsecureChannelCredentials(), arguments));
+    std::string target = server_->address();
+    if (absl::StrContains(target, '%')) {
+      target = absl::StrCat("ipv6:", absl::StrReplaceAll(target, {{"%", "%25"}}));
+    }
+    return v1::Profiler::NewStub(
+        grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments));
   }
   static grpc::Status Describe(v1::Profiler::Stub* stub) {
     grpc::ClientContext context;
@@ -113,12 +140,14 @@ TEST_F(AcceptorTest, SocketsAreSetUpAsGrpcDoes) {
 
 // The acceptor knows the connection by the peer that gRPC tells.
 TEST_F(AcceptorTest, ARequestGivesADescriptorBack) {
-  for (const char* address : {"127.0.0.1:0", "[::1]:0"}) {
-    if (!ListenSocket::Open({address, true}, {}).ok()) continue;  // IPv6 is off
-    StartServer(Options(address));
+  for (const std::string& address : AddressesOfEachKind()) {
+    GrpcServerOptions options = Options(address);
+    options.insecure = true;  // a link-local address is no loopback address
+    StartServer(std::move(options));
     auto channel = Dial();
-    ASSERT_TRUE(Describe(channel.get()).ok());
-    EXPECT_TRUE(Eventually([&] { return Accepted(PortOf(server_->address())).size() == 1; }));
+    ASSERT_TRUE(Describe(channel.get()).ok()) << address;
+    EXPECT_TRUE(Eventually([&] { return Accepted(PortOf(server_->address())).size() == 1; }))
+        << address;
     EXPECT_TRUE(Describe(channel.get()).ok());
     StopServer();
   }
