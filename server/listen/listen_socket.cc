@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/files/directory_lock.h"
 
 namespace jobscope {
 namespace {
@@ -26,6 +28,9 @@ namespace {
 constexpr absl::string_view kUnixPrefix = "unix:";
 constexpr mode_t kPrivateMode = 0600;
 constexpr mode_t kOpenMode = 0666;
+// A process that opens a socket holds the lock for less than a millisecond; the rest is for a busy
+// machine. Forks by the application's threads wait meanwhile, for at most 2 s.
+constexpr std::chrono::milliseconds kLockTimeout(300);
 
 absl::Status Failure(absl::string_view text, absl::string_view call) {
   return absl::UnavailableError(absl::StrCat(text, ": ", call, ": ", strerror(errno)));
@@ -41,8 +46,9 @@ sockaddr_un UnixAddress(absl::string_view path) {
   return address;
 }
 
-// Removes a socket's file if no process listens on it.
-absl::Status RemoveStale(const std::string& path) {
+// Removes a socket's file if no process listens on it, and none is about to: its opener holds the
+// directory's lock, which is `lock` if it is held at all.
+absl::Status RemoveStale(const std::string& path, const DirectoryLock& lock) {
   struct stat info = {};
   if (lstat(path.c_str(), &info) != 0) {
     return errno == ENOENT ? absl::OkStatus()
@@ -63,6 +69,11 @@ absl::Status RemoveStale(const std::string& path) {
   }
   if (error != ECONNREFUSED) {
     return absl::UnavailableError(absl::StrCat("unix socket ", path, ": ", strerror(error)));
+  }
+  if (lock.is_taken()) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot tell whether unix:", path, " is in use: another process holds the lock (flock) of ",
+        "its directory; try again, remove the file if no process uses it, or choose another path"));
   }
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     return Failure(absl::StrCat("unix socket ", path), "cannot remove the old one");
@@ -180,7 +191,9 @@ absl::StatusOr<ListenSocket> ListenSocket::Open(const BindTarget& target,
 absl::StatusOr<ListenSocket> ListenSocket::OpenUnix(const BindTarget& target,
                                                     const ListenSocketOptions& options) {
   const std::string path(absl::StripPrefix(target.text, kUnixPrefix));
-  if (absl::Status status = RemoveStale(path); !status.ok()) return status;
+  // Until the socket listens: before, it looks stale to others.
+  const DirectoryLock lock(path, kLockTimeout);
+  if (absl::Status status = RemoveStale(path, lock); !status.ok()) return status;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return Failure(path, "socket");
   ListenSocket socket(fd, target);
