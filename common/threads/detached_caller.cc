@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/threads/detached_caller.h"
 
-#include <unistd.h>
-
 #include <utility>
 
 #include "common/process/starvation.h"
@@ -18,15 +16,12 @@ struct DetachedCaller::State {
   std::string what ABSL_GUARDED_BY(mutex);
   bool busy ABSL_GUARDED_BY(mutex) = false;  // a call is queued or running
   bool ending ABSL_GUARDED_BY(mutex) = false;
-  bool has_thread ABSL_GUARDED_BY(mutex) = false;
-  pid_t tid ABSL_GUARDED_BY(mutex) = 0;  // of the thread, once it runs
 };
 
 DetachedCaller::DetachedCaller(const char* thread_name) : state_(std::make_shared<State>()) {
   // Without a thread, every call counts as one that does not return.
-  const bool started = StartWorkerThread(thread_name, [state = state_] { Main(state); }).ok();
-  const MutexLock lock(&state_->mutex);
-  state_->has_thread = started;
+  const auto main = [state = state_] { Main(state); };
+  has_thread_ = StartWorkerThread(thread_name, main, &tid_).ok();
 }
 
 DetachedCaller::~DetachedCaller() {
@@ -37,7 +32,6 @@ DetachedCaller::~DetachedCaller() {
 
 void DetachedCaller::Main(const std::shared_ptr<State>& state) {
   const MutexLock lock(&state->mutex);
-  state->tid = gettid();
   while (true) {
     state->changed.Wait(&state->mutex, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
       return state->call != nullptr || state->ending;
@@ -55,14 +49,9 @@ void DetachedCaller::Main(const std::shared_ptr<State>& state) {
   }
 }
 
-bool DetachedCaller::has_thread() const {
-  const MutexLock lock(&state_->mutex);
-  return state_->has_thread;
-}
-
 bool DetachedCaller::Post(std::string what, std::function<void()> call) {
   const MutexLock lock(&state_->mutex);
-  if (state_->busy || !state_->has_thread) return false;
+  if (state_->busy || !has_thread_) return false;
   state_->call = std::move(call);
   state_->what = std::move(what);
   state_->busy = true;
@@ -76,7 +65,7 @@ bool DetachedCaller::Wait(absl::Duration timeout) {
   if (timeout <= absl::ZeroDuration()) return idle();
   // Most calls return in the first half, which asks the kernel nothing.
   if (state_->changed.WaitFor(&state_->mutex, timeout / 2, idle)) return true;
-  const Starvation starvation(state_->tid);
+  const Starvation starvation(tid_);
   const auto begin = Starvation::Clock::now();
   absl::Duration left = timeout / 2;
   while (!state_->changed.WaitFor(&state_->mutex, left, idle)) {

@@ -4,6 +4,8 @@
 #ifndef COMMON_THREADS_DETACHED_CALLER_H_
 #define COMMON_THREADS_DETACHED_CALLER_H_
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,7 +30,7 @@ class DetachedCaller {
   DetachedCaller& operator=(const DetachedCaller&) = delete;
 
   // False: no thread could be created, and no call will run.
-  bool has_thread() const;
+  bool has_thread() const { return has_thread_; }
 
   // Starts a call if none is running. `what` names it in reasons.
   bool Post(std::string what, std::function<void()> call);
@@ -47,6 +49,8 @@ class DetachedCaller {
   struct State;
   static void Main(const std::shared_ptr<State>& state);
   const std::shared_ptr<State> state_;
+  bool has_thread_ = false;
+  pid_t tid_ = 0;  // of the thread
 };
 
 }  // namespace jobscope

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -47,17 +48,23 @@ class SignalsBlocked {
   sigset_t previous_;
 };
 
-// Returns 0 or an errno.
-int CreateThread(size_t stack_bytes, bool detached, void* (*body)(void*), void* argument,
-                 pthread_t* thread) {
+// Creates a joinable thread. Returns 0 or an errno.
+int CreateThread(size_t stack_bytes, void* (*body)(void*), void* argument, pthread_t* thread) {
   pthread_attr_t attributes;
   if (const int error = pthread_attr_init(&attributes); error != 0) return error;
-  pthread_attr_setdetachstate(&attributes,
-                              detached ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
   if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
   const int error = pthread_create(thread, &attributes, body, argument);
   pthread_attr_destroy(&attributes);
   return error;
+}
+
+// Returns the id of a joinable thread, 0 if it has ended. The C library knows it before the thread
+// runs, but has no function for it (glibc has one since 2.42). The id of the thread's clock contains
+// it, in the kernel's format.
+pid_t IdOf(pthread_t thread) {
+  clockid_t clock = 0;
+  if (pthread_getcpuclockid(thread, &clock) != 0) return 0;
+  return ~(clock >> 3);
 }
 
 // Lets glibc give this thread a heap. A thread that has none when memory is short gets no part of
@@ -117,18 +124,18 @@ struct Probe {
 
 }  // namespace
 
-absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body) {
+absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body, pid_t* tid) {
   auto launch = std::make_unique<Launch>();
   launch->name = std::string(name).substr(0, 15);
   launch->cpus = ProcessCpus();
   launch->body = std::move(body);
   int error = 0;
+  pthread_t thread;
   {
     const SignalsBlocked blocked;
-    pthread_t thread;
-    error = CreateThread(kStackBytes, /*detached=*/true, &RunLaunch, launch.get(), &thread);
+    error = CreateThread(kStackBytes, &RunLaunch, launch.get(), &thread);
     // The thread-local variables of all libraries lie on the stack and do not fit.
-    if (error == EINVAL) error = CreateThread(0, true, &RunLaunch, launch.get(), &thread);
+    if (error == EINVAL) error = CreateThread(0, &RunLaunch, launch.get(), &thread);
   }
   if (error != 0) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -136,6 +143,8 @@ absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body
         "; raise the limit on processes (ulimit -u, pids.max) or on memory (ulimit -v)"));
   }
   (void)launch.release();  // the thread owns it
+  if (tid != nullptr) *tid = IdOf(thread);
+  pthread_detach(thread);
   return absl::OkStatus();
 }
 
@@ -160,9 +169,7 @@ size_t FreeThreads(size_t wanted, bool reserve_heaps) {
     const SignalsBlocked blocked;
     while (threads.size() < wanted) {
       pthread_t thread;
-      if (CreateThread(stack_bytes, /*detached=*/false, &Probe::Wait, &probe, &thread) != 0) {
-        break;
-      }
+      if (CreateThread(stack_bytes, &Probe::Wait, &probe, &thread) != 0) break;
       threads.push_back(thread);
     }
   }

@@ -4,6 +4,8 @@
 #ifndef COMMON_THREADS_WORKER_THREAD_H_
 #define COMMON_THREADS_WORKER_THREAD_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 
 #include "absl/functional/any_invocable.h"
@@ -20,9 +22,11 @@ namespace jobscope {
 //   heap        its own (64 MiB of address space), from before `body` runs
 //   stack       8 MiB, whatever `ulimit -s` says; untouched, it takes only address space
 // Threads that `body` creates inherit all but the stack. An exception of `body` (out of memory) is
-// logged and ends the thread. RESOURCE_EXHAUSTED: no thread could be created, and `body` has not
-// run.
-absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body);
+// logged and ends the thread. `tid`, if not null, receives the thread's id, although the thread may
+// not have run yet; 0 if it has ended. RESOURCE_EXHAUSTED: no thread could be created, and `body`
+// has not run.
+absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body,
+                               pid_t* tid = nullptr);
 
 // Returns the stack size of a thread with default attributes, or of one of ours, whichever is
 // larger.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/session/collector_task.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -57,7 +55,8 @@ absl::Status CollectorTask::Start(std::shared_ptr<CollectorSlot> slot,
                                   std::shared_ptr<SessionContext> context,
                                   std::shared_ptr<CollectorTask>* task) {
   std::shared_ptr<CollectorTask> made(new CollectorTask(std::move(slot), std::move(context)));
-  if (absl::Status started = StartWorkerThread("jobscope-collect", [made] { made->Run(); });
+  if (absl::Status started = StartWorkerThread(
+          "jobscope-collect", [made] { made->Run(); }, &made->tid_);
       !started.ok()) {
     return started;
   }
@@ -182,7 +181,6 @@ std::optional<CollectorReport> CollectorTask::report() const {
 
 void CollectorTask::Run() {
   MutexLock lock(&mutex_);
-  tid_ = gettid();
   while (true) {
     DrainUntilPosted();
     if (posted_ == Verb::kNone) break;  // finished

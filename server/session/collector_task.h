@@ -125,7 +125,6 @@ class CollectorTask {
   mutable Mutex mutex_;
   CondVar changed_;
   Verb posted_ ABSL_GUARDED_BY(mutex_) = Verb::kNone;  // posted and not yet returned
-  pid_t tid_ ABSL_GUARDED_BY(mutex_) = 0;              // of the thread, once it runs
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
   bool armed_ ABSL_GUARDED_BY(mutex_) = false;
@@ -134,7 +133,9 @@ class CollectorTask {
   Verb abandoned_in_ ABSL_GUARDED_BY(mutex_) = Verb::kNone;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::optional<CollectorReport> report_ ABSL_GUARDED_BY(mutex_);
-  // Since AwaitWithoutAbandoning timed out on this verb. Used by the session thread only.
+  // Used by the session thread only.
+  pid_t tid_ = 0;  // of the thread
+  // Since AwaitWithoutAbandoning timed out on this verb.
   std::optional<Starvation> starvation_;
 
   // Written by Post, read by the thread in the verb that follows, without the lock.

@@ -9,6 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/common/threads/starved.h"
+#include "tests/common/threads/starved_start.h"
 
 namespace jobscope {
 namespace {
@@ -45,6 +46,21 @@ TEST(DetachedCallerTest, ACallThatGetsNoProcessorHasNotHung) {
     busy.Free();
   });
   EXPECT_TRUE(calls.Wait(absl::Milliseconds(100)));
+  later.join();
+}
+
+// It has not run a single instruction of ours.
+TEST(DetachedCallerTest, AThreadThatHasNeverRunHasNotHung) {
+  const cpu_set_t processor = OneProcessor();
+  BusyProcessor busy(processor);
+  starved_start = processor;
+  DetachedCaller calls("test");
+  starved_start.reset();
+  std::thread later([&] {
+    absl::SleepFor(absl::Milliseconds(400));
+    busy.Free();
+  });
+  EXPECT_TRUE(calls.Run("starved", absl::Milliseconds(100), [] {}));
   later.join();
 }
 

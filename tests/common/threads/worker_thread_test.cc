@@ -14,6 +14,7 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <memory>
 #include <new>
 #include <thread>
 
@@ -65,6 +66,22 @@ TEST(WorkerThread, HasItsHeapBeforeItsBodyRuns) {
     while (!runs) std::this_thread::yield();
     return started && MappedMiB() >= before + kHeapMiB;
   });
+}
+
+TEST(WorkerThread, ItsCreatorKnowsItsId) {
+  const auto own = std::make_shared<std::promise<pid_t>>();
+  std::promise<void> known;
+  pid_t tid = 0;
+  ASSERT_TRUE(StartWorkerThread(
+                  "jobscope-test",
+                  [own, known = known.get_future()] {
+                    own->set_value(gettid());
+                    known.wait();  // so that the thread lives while it is asked for its id
+                  },
+                  &tid)
+                  .ok());
+  EXPECT_EQ(tid, own->get_future().get());
+  known.set_value();
 }
 
 TEST(FreeThreads, ReservesAHeapForEach) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/common/threads/starved.h"
+#include "tests/common/threads/starved_start.h"
 #include "tests/server/session/fake_collector.h"
 
 namespace jobscope {
@@ -55,6 +56,31 @@ TEST(CollectorTaskTest, AThreadThatIsNotRunHasNotHung) {
   EXPECT_FALSE(task->abandoned());
   later.join();
   task->Finish();
+}
+
+// Nor has one that has not run a single instruction of ours.
+TEST(CollectorTaskTest, AThreadThatHasNeverRunHasNotHung) {
+  const cpu_set_t processor = OneProcessor();
+  FakeCollector collector("starved");
+  collector.FailIn("arm", absl::UnavailableError("it never was"));  // so nothing is to be stopped
+  const auto slot = std::make_shared<CollectorSlot>(&collector);
+  std::shared_ptr<CollectorTask> task;
+  BusyProcessor busy(processor);
+  starved_start = processor;
+  ASSERT_TRUE(CollectorTask::Start(slot, std::make_shared<SessionContext>(), &task).ok());
+  starved_start.reset();
+  task->PostArm({});
+  task->AwaitWithoutAbandoning(Clock::now() + milliseconds(50));
+  const auto deadline = Clock::now() + milliseconds(50);
+  std::thread later([&] {
+    std::this_thread::sleep_until(deadline + milliseconds(300));
+    busy.Free();
+  });
+  EXPECT_TRUE(task->Await(deadline));
+  EXPECT_FALSE(task->abandoned());
+  later.join();
+  task->Finish();
+  while (slot->wedged_in() != Verb::kNone) std::this_thread::yield();
 }
 
 // What blocks does not wait for a processor.
