@@ -5,12 +5,17 @@
 #include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "tests/server/service_fixture.h"
 #include "tests/temporary_directory.h"
