@@ -231,6 +231,13 @@ std::unique_ptr<ObserverContext> OnCollectiveCall(const void* record_function) {
   return nullptr;
 }
 
+// False: an older recorder of another library.
+bool CanDiscard() {
+  constexpr size_t kNeeded =
+      offsetof(struct jobscope_trace_writer_table, discard) + sizeof(g_writer->discard);
+  return g_writer->size >= kNeeded;
+}
+
 // In the order of the site's keys (NameSites).
 void EndScope(const Scope& scope) {
   std::array<jobscope_arg, 2> args;
@@ -251,6 +258,7 @@ void OnEnd(const void*, ObserverContext* context) {
   }
   if (scope.thread != ThreadNumber()) {
     g_crossed.fetch_add(1, std::memory_order_relaxed);
+    if (CanDiscard()) g_writer->discard(scope.token);
     return;
   }
   if (scope.token.begin_ticks != 0) EndScope(scope);

@@ -235,17 +235,20 @@ size_t OpenScopes(uint64_t serial, jobscope_open_scope* out, size_t capacity) {
   if (state == nullptr) return 0;
   for (int tries = 0; tries < kSampleTries; ++tries) {
     const uint64_t stack = state->stack.load(std::memory_order_acquire);
-    size_t count = stack & kMaxDepth;
-    if (count > kMaxOpenScopes) count = kMaxOpenScopes;
-    if (count > capacity) count = capacity;
-    for (size_t i = 0; i < count; ++i) {
+    size_t depth = stack & kMaxDepth;
+    if (depth > kMaxOpenScopes) depth = kMaxOpenScopes;
+    size_t count = 0;
+    for (size_t i = 0; i < depth && count < capacity; ++i) {
       const OpenScope& open = state->open[i];
+      const uint64_t begin_ticks = open.begin_ticks.load(kRelaxed);
+      if (begin_ticks == 0) continue;  // has ended on another thread
       const uint64_t site = open.site.load(kRelaxed);
-      out[i].site = static_cast<uint32_t>(site);
-      out[i].depth = static_cast<uint8_t>(i);
-      out[i].begin_ticks = open.begin_ticks.load(kRelaxed);
-      out[i].has_step_number = (site & kOpenIsStep) != 0 ? 1 : 0;
-      out[i].step_number = open.step_number.load(kRelaxed);
+      out[count].site = static_cast<uint32_t>(site);
+      out[count].depth = static_cast<uint8_t>(i);
+      out[count].begin_ticks = begin_ticks;
+      out[count].has_step_number = (site & kOpenIsStep) != 0 ? 1 : 0;
+      out[count].step_number = open.step_number.load(kRelaxed);
+      ++count;
     }
     std::atomic_thread_fence(std::memory_order_acquire);
     if (state->serial.load(kRelaxed) != serial) return 0;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/host/recorder/record.h"
 
+#include <algorithm>
+
+#include "collectors/host/recorder/registry.h"
+
 namespace jobscope::recorder {
 namespace {
 
@@ -18,7 +22,43 @@ uint32_t Pieces(uint32_t bytes) {
   return bytes == 0 ? 1 : (bytes + kBytesPerContinuation - 1) / kBytesPerContinuation;
 }
 
+bool HasEndedElsewhere(const ThreadState* state, uint32_t depth) {
+  return state->open[depth].begin_ticks.load() == 0;
+}
+
 }  // namespace
+
+// The entry may have been replaced, and the state have another owner: then the ticks differ.
+void EndElsewhere(jobscope_token token) {
+  if (token.place == kNowhere) return;
+  const uint32_t depth = token.place & kMaxDepth;
+  ThreadState* const state = FindState(token.place >> 16);
+  if (state == nullptr || depth >= kMaxOpenScopes) return;
+  if (!state->open[depth].begin_ticks.compare_exchange_strong(token.begin_ticks, 0)) return;
+  uint32_t ring = kRing;
+  state->mode.compare_exchange_strong(ring, kCrossed);
+}
+
+// The mode changes before the entries are read, both sequentially consistent as in EndElsewhere: an
+// entry that is marked later sets the mode again.
+void RemoveCrossed(ThreadState* state) {
+  if (!Enter(state)) return;
+  uint32_t crossed = kCrossed;
+  const bool was_crossed = state->mode.compare_exchange_strong(crossed, kRing);
+  const uint64_t stack = state->stack.load(std::memory_order_relaxed);
+  // Deeper scopes have no entry: they are removed with the deepest that has one. Their ends find a
+  // lower stack and leave it alone.
+  const uint32_t kept = std::min(Depth(state), kMaxOpenScopes);
+  uint32_t depth = kept;
+  while (depth > 0 && HasEndedElsewhere(state, depth - 1)) --depth;
+  if (depth < kept) {
+    state->stack.store(((stack >> 16) + 1) << 16 | depth, std::memory_order_release);
+  }
+  uint32_t below = depth;
+  while (below > 0 && !HasEndedElsewhere(state, below - 1)) --below;
+  if (was_crossed && below > 0) state->mode.store(kCrossed, std::memory_order_relaxed);
+  Leave(state);
+}
 
 void WriteWithArgs(ThreadState* state, uint32_t site, uint32_t kind, uint32_t depth, uint64_t begin,
                    uint64_t end, const jobscope_arg* args, uint32_t arg_count) {

@@ -47,13 +47,29 @@ inline void PushOpen(ThreadState* state, uint64_t stack, uint64_t site, uint64_t
   state->stack.store((((stack >> 16) + 1) << 16 | depth) + deeper, std::memory_order_release);
 }
 
-// Ends the scope at `place`; returns its depth. Also removes inner scopes that were left without an
-// end (longjmp). A scope that began on another thread does not change the stack.
+// Place of a scope that began without a state of its own: matches no thread.
+inline constexpr uint64_t kNowhere = ~uint64_t{0};
+
+// Marks a scope that began on another thread as ended: it is no longer sampled, and that thread
+// removes it from its stack when it begins another scope. Any thread; takes no lock.
+void EndElsewhere(jobscope_token token);
+
+// Removes the scopes at the top of the stack that have ended on other threads. Clears kCrossed
+// unless there are more of them, under scopes that are open.
+void RemoveCrossed(ThreadState* state);
+
+// Returns whether the scope at `place` began on another thread.
+inline bool IsElsewhere(const ThreadState* state, uint64_t place) {
+  return (place ^ state->place) > kMaxDepth;
+}
+
+// Ends the scope of this thread at `place`; returns its depth. Also removes inner scopes that were
+// left without an end (longjmp).
 inline uint32_t PopOpen(ThreadState* state, uint64_t place) {
   const uint64_t stack = state->stack.load(std::memory_order_relaxed);
   const uint32_t now = stack & kMaxDepth;
   const uint32_t depth = place & kMaxDepth;
-  if (__builtin_expect((place ^ state->place) > kMaxDepth || depth >= now, 0)) return now;
+  if (__builtin_expect(depth >= now, 0)) return now;
   state->stack.store(((stack >> 16) + 1) << 16 | depth, std::memory_order_release);
   return depth;
 }

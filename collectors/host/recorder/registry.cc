@@ -219,7 +219,7 @@ void OnThreadExit(void*) {
   DropPendingName();
   if (state == nullptr) return;
   const uint32_t mode = state->mode.load(std::memory_order_relaxed);
-  if (mode == kRing || mode == kBare) Retire(state);
+  if (IsOwned(mode)) Retire(state);
 }
 
 }  // namespace
@@ -265,8 +265,7 @@ void SetThreadName(const char* name) {
   memcpy(words, name, strnlen(name, sizeof(words) - 1));
   ThreadState* state = t_slot.state;
   if (state != nullptr && state != &g_unattached) {
-    const uint32_t mode = state->mode.load(std::memory_order_relaxed);
-    if (mode == kRing || mode == kBare) StoreName(state, words);
+    if (IsOwned(state->mode.load(std::memory_order_relaxed))) StoreName(state, words);
     return;
   }
   if (t_slot.pending_name == 0) {

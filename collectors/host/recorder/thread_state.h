@@ -26,7 +26,12 @@ enum Mode : uint32_t {
   kDead = 3,       // shared by threads that have returned their state or got none; counts attempts
   kAttaching = 4,  // shared: a record made while a state is being assigned (an instrumented
                    // allocator)
+  kCrossed = 5,    // kRing, and a scope on the stack has ended on another thread
 };
+// Returns whether a state of this mode belongs to one thread.
+inline constexpr bool IsOwned(uint32_t mode) {
+  return mode == kRing || mode == kBare || mode == kCrossed;
+}
 
 // Ownership of a state.
 enum Status : uint32_t {
@@ -67,8 +72,8 @@ struct Slot {
 static_assert(sizeof(Slot) == sizeof(jobscope_record));
 
 struct OpenScope {
-  std::atomic<uint64_t> site;  // bit 32: a step
-  std::atomic<uint64_t> begin_ticks;
+  std::atomic<uint64_t> site;         // bit 32: a step
+  std::atomic<uint64_t> begin_ticks;  // 0: has ended on another thread, which wrote this
   std::atomic<int64_t> step_number;
 };
 inline constexpr uint64_t kOpenIsStep = uint64_t{1} << 32;
@@ -99,14 +104,15 @@ struct ThreadUsage {
 struct ThreadState {
   constexpr explicit ThreadState(Mode fixed_mode) : mode(fixed_mode) {}
 
-  // Written by the owning thread. `stack` = changes << 16 | depth: each push and pop changes it, so
-  // that a sample taken between two equal values is consistent.
+  // Written by the owning thread; `mode` also by one that sets kCrossed. `stack` = changes << 16 |
+  // depth: each push and pop changes it, so that a sample taken between two equal values is
+  // consistent.
   alignas(64) std::atomic<uint32_t> mode;
   std::atomic<uint32_t> busy{0};
   std::atomic<uint64_t> head_record{0};
   std::atomic<uint64_t> head_event{0};
   std::atomic<uint64_t> stack{0};
-  uint64_t record_mask = 0;  // capacity - 1; fixed when mapped
+  uint64_t record_mask = 0;  // capacity - 1, 0: no ring; fixed when mapped
   uint64_t place = 0;        // serial << 16, for tokens
   uint64_t ids = 0;          // number of async and flow ids assigned
   ThreadUsage usage;         // at the last end of a step; used only by the thread

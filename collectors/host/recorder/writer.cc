@@ -18,10 +18,11 @@ namespace {
 #define JOBSCOPE_NOINLINE __attribute__((noinline, cold))
 
 constexpr jobscope_token kRefused = {0, 0};
-// Place of a scope that began without a state of its own: matches no thread.
-constexpr uint64_t kNowhere = ~uint64_t{0};
 
-bool HasRing(const ThreadState* state) {
+bool HasRing(const ThreadState* state) { return state != nullptr && state->record_mask != 0; }
+
+// Whether a scope can begin without the slow path.
+bool IsReady(const ThreadState* state) {
   return state != nullptr && state->mode.load(std::memory_order_relaxed) == kRing;
 }
 
@@ -43,6 +44,7 @@ JOBSCOPE_NOINLINE Routed RouteSlow(uint64_t events) {
   switch (state->mode.load(std::memory_order_relaxed)) {
     case kRing:
     case kBare:
+    case kCrossed:
       return {Route::kUse, state};
     case kDead:
       g_counters.no_ring.fetch_add(events, std::memory_order_relaxed);
@@ -117,6 +119,7 @@ class SlowCall {
 // Routes the begin of a scope or step. Takes a ring if one is free now.
 Routed RouteBegin(const SlowCall& call) {
   const Routed routed = RouteSlow(0);
+  if (routed.route == Route::kUse) RemoveCrossed(routed.state);
   if (routed.state == nullptr || HasRing(routed.state) || !call.outermost()) return routed;
   ThreadState* const state = TakeRing(routed.state);
   return HasRing(state) ? Routed{Route::kUse, state} : routed;
@@ -135,14 +138,27 @@ JOBSCOPE_NOINLINE jobscope_token BeginSlow(uint32_t site) {
 
 jobscope_token Begin(uint32_t site) {
   ThreadState* state = t_slot.state;
-  if (JOBSCOPE_UNLIKELY(!HasRing(state))) return BeginSlow(site);
+  if (JOBSCOPE_UNLIKELY(!IsReady(state))) return BeginSlow(site);
   return BeginOn(state, site);
 }
 
 // ---- end ----
 
+JOBSCOPE_NOINLINE void EventSlow(uint32_t site, uint32_t kind, uint64_t begin, uint64_t end,
+                                 const jobscope_arg* args, uint32_t arg_count);
+
+JOBSCOPE_NOINLINE void EndFromElsewhere(uint32_t site, jobscope_token token, uint64_t end,
+                                        uint32_t kind, const jobscope_arg* args,
+                                        uint32_t arg_count) {
+  EndElsewhere(token);
+  EventSlow(site, kind, token.begin_ticks, end, args, arg_count);
+}
+
 inline void EndOn(ThreadState* state, uint32_t site, jobscope_token token, uint64_t end,
                   uint32_t kind, const jobscope_arg* args, uint32_t arg_count) {
+  if (JOBSCOPE_UNLIKELY(IsElsewhere(state, token.place))) {
+    return EndFromElsewhere(site, token, end, kind, args, arg_count);
+  }
   if (JOBSCOPE_UNLIKELY(!Enter(state))) {
     CountReentered(state, 1);
     return;
@@ -158,6 +174,8 @@ JOBSCOPE_NOINLINE void EndSlow(uint32_t site, jobscope_token token, uint64_t end
   const Routed routed = RouteSlow(1);
   if (routed.route == Route::kUse) {
     EndOn(routed.state, site, token, end, kind, args, arg_count);
+  } else {
+    EndElsewhere(token);
   }
 }
 
@@ -214,12 +232,16 @@ JOBSCOPE_NOINLINE jobscope_token StepBeginSlow(uint32_t site, int64_t number) {
     g_counters.reentered.fetch_add(2, std::memory_order_relaxed);
     return kRefused;
   }
-  return StepBeginOn(routed.state, site, number);
+  const jobscope_token token = StepBeginOn(routed.state, site, number);
+  if (HasRing(routed.state) && WantsUsage() && token.begin_ticks != 0) {
+    BeginStepUsage(routed.state, token.begin_ticks);
+  }
+  return token;
 }
 
 jobscope_token StepBegin(uint32_t site, int64_t number) {
   ThreadState* state = t_slot.state;
-  if (JOBSCOPE_UNLIKELY(!HasRing(state))) return StepBeginSlow(site, number);
+  if (JOBSCOPE_UNLIKELY(!IsReady(state))) return StepBeginSlow(site, number);
   const jobscope_token token = StepBeginOn(state, site, number);
   if (WantsUsage() && token.begin_ticks != 0) BeginStepUsage(state, token.begin_ticks);
   return token;
@@ -232,7 +254,7 @@ void StepEnd(uint32_t site, jobscope_token token, int64_t number) {
   ThreadState* state = t_slot.state;
   // Within the step, because threads lose their processor in system calls; and before the end of a
   // window of steps disables it.
-  const bool is_here = HasRing(state) && (token.place ^ state->place) <= kMaxDepth;
+  const bool is_here = HasRing(state) && !IsElsewhere(state, token.place);
   if (is_here && WantsUsage()) count = EndStepUsage(state, token.begin_ticks, args);
   const uint64_t end = Ticks();
   OnStepEnd(site, number, token.begin_ticks, end);
@@ -296,6 +318,10 @@ uint64_t StepBoundary(uint32_t site, int64_t number, uint64_t begin_ticks) {
   return now;
 }
 
+void Discard(jobscope_token token) {
+  if (token.begin_ticks != 0 && Alive()) EndElsewhere(token);
+}
+
 void Event(uint32_t site, uint32_t kind, const jobscope_arg* args, uint32_t arg_count) {
   const uint64_t now = Ticks();
   EventAt(site, kind, now, now, args, arg_count);
@@ -347,6 +373,7 @@ struct jobscope_trace_writer_table g_writer = {
     &NextId,
     &SetThreadName,
     &StepBoundary,
+    &Discard,
 };
 
 }  // namespace

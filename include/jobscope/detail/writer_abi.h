@@ -157,6 +157,10 @@ struct jobscope_trace_writer_table {
    * nothing is recorded, and step `number` begins only now. Returns the current ticks, or 0 if the
    * program marks its steps itself: then nothing is recorded. */
   uint64_t (*step_boundary)(uint32_t site, int64_t number, uint64_t begin_ticks);
+
+  /* Ends a scope or step without a record, on any thread. `end` on another thread than that of the
+   * begin does the same, and records the scope as one of the calling thread. */
+  void (*discard)(struct jobscope_token token);
 };
 
 /* Exported by libjobscope_trace.so. Never fails; the table lives until the process ends. */

@@ -148,6 +148,28 @@ TEST_F(TorchCollectorTest, OthersThatChangeTheirThreadAreCounted) {
   EXPECT_EQ(collector_.Report().attempted, 0u);
 }
 
+// A later capture would show it as a scope that runs all the time.
+TEST_F(TorchCollectorTest, OthersThatChangeTheirThreadAreNotLeftOpen) {
+  Arm();
+  const uint64_t me = recorder_test::MySerial();
+  const auto count_open = [me] {
+    jobscope_open_scope scopes[64];
+    return jobscope_trace_reader()->open_scopes(me, scopes, 64);
+  };
+  {
+    const recorder_test::Recording recording(kAllBits);
+    void* const scope = fake_.begin(torch::kScopeUser, "rpc", false);
+    EXPECT_EQ(count_open(), 1u);
+    std::thread([&] { fake_.end(scope); }).join();
+  }
+  const recorder_test::Recording recording(kAllBits);
+  EXPECT_EQ(count_open(), 0u);
+  void* const next = fake_.begin(torch::kScopeUser, "next", false);
+  EXPECT_EQ(count_open(), 1u);
+  fake_.end(next);
+  EXPECT_EQ(count_open(), 0u);
+}
+
 TEST_F(TorchCollectorTest, ThreadsMayMeetNewNamesAtOnce) {
   Arm();
   constexpr int kThreads = 4, kNames = 150;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The source of steps, the newest steps, the trigger, and open scopes.
+// The source of steps, the newest steps, and the trigger.
 //
 // The source is the first step site of the process that records, so all tests here share one site.
 #include <gtest/gtest.h>
@@ -312,122 +312,6 @@ TEST_F(Steps, ManyThreadsRaceForAnOrdinal) {
     ASSERT_LT(info.open_ticks, info.close_ticks);
     ASSERT_EQ(Reader()->mask(), JOBSCOPE_BIT_STEP);
   }
-}
-
-// ---- open scopes ----
-
-class OpenScopes : public testing::Test {
- protected:
-  static std::vector<jobscope_open_scope> Sample(uint64_t serial, size_t capacity = 64) {
-    std::vector<jobscope_open_scope> scopes(capacity);
-    scopes.resize(Reader()->open_scopes(serial, scopes.data(), scopes.size()));
-    return scopes;
-  }
-  static std::string Name(uint32_t site) {
-    jobscope_site_info info;
-    return Reader()->site(site, &info) == 0 ? info.name : "?";
-  }
-  Recording recording_{kAllBits};
-};
-
-TEST_F(OpenScopes, OutermostFirstWithTheStepNumber) {
-  const uint64_t me = MySerial();
-  EXPECT_TRUE(Sample(me).empty());
-  {
-    JOBSCOPE_STEP("train", 12);
-    JOBSCOPE_SCOPE("all_reduce", "bytes", 5);
-    JOBSCOPE_SCOPE_COARSE("wait");
-    const auto scopes = Sample(me);
-    ASSERT_EQ(scopes.size(), 3u);
-    EXPECT_EQ(Name(scopes[0].site), "train");
-    EXPECT_EQ(scopes[0].has_step_number, 1);
-    EXPECT_EQ(scopes[0].step_number, 12);
-    EXPECT_EQ(Name(scopes[1].site), "all_reduce");
-    EXPECT_EQ(scopes[1].has_step_number, 0);
-    EXPECT_EQ(Name(scopes[2].site), "wait");
-    EXPECT_EQ(scopes[2].depth, 2);
-    EXPECT_LT(scopes[0].begin_ticks, scopes[2].begin_ticks);
-    EXPECT_EQ(Sample(me, 2).size(), 2u);
-  }
-  EXPECT_TRUE(Sample(me).empty());
-  EXPECT_TRUE(Sample(123456789).empty());
-}
-
-void Deep(int levels, uint64_t me) {
-  JOBSCOPE_SCOPE("deep");
-  if (levels > 1) return Deep(levels - 1, me);
-  std::vector<jobscope_open_scope> scopes(100);
-  EXPECT_EQ(Reader()->open_scopes(me, scopes.data(), scopes.size()), 64u);
-}
-
-TEST_F(OpenScopes, DeeperThan64IsCountedButNotKept) {
-  const auto events = Record(JOBSCOPE_BIT_LEVEL1, [] { Deep(300, MySerial()); });
-  ASSERT_EQ(events.size(), 300u);
-  EXPECT_EQ(events[0].depth, 255u);
-  EXPECT_EQ(events[299].depth, 0u);
-}
-
-TEST_F(OpenScopes, ScopesLeftWithoutAnEndGoWithTheirParent) {
-  const uint32_t site = jobscope_trace_site("c scope", "", "", 0, JOBSCOPE_BIT_LEVEL1,
-                                            JOBSCOPE_ROLE_SCOPE, nullptr, 0);
-  const uint64_t me = MySerial();
-  {
-    JOBSCOPE_SCOPE("parent");
-    jobscope_trace_begin(site);
-    jobscope_trace_begin(site);
-    EXPECT_EQ(Sample(me).size(), 3u);
-  }
-  EXPECT_TRUE(Sample(me).empty());
-}
-
-TEST_F(OpenScopes, AScopeThatEndsOnAnotherThreadLeavesItsStackAlone) {
-  const uint32_t site = jobscope_trace_site("wanders", "", "", 0, JOBSCOPE_BIT_LEVEL1,
-                                            JOBSCOPE_ROLE_SCOPE, nullptr, 0);
-  const jobscope_token token = jobscope_trace_begin(site);
-  const auto events = Record(kAllBits, [&] {
-    JOBSCOPE_SCOPE("there");
-    jobscope_trace_end(site, token, nullptr, 0);
-    EXPECT_EQ(Sample(MySerial()).size(), 1u);
-  });
-  ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events[0].name, "wanders");
-  jobscope_trace_end(site, token, nullptr, 0);
-}
-
-// Samples taken while the stack changes at full speed are whole: the scopes nest as the code does.
-TEST_F(OpenScopes, SamplesAreConsistent) {
-  std::atomic<uint64_t> serial{0};
-  std::atomic<bool> stop{false};
-  std::thread thread([&] {
-    serial.store(MySerial());
-    for (int64_t number = 0; !stop.load(std::memory_order_relaxed); ++number) {
-      JOBSCOPE_STEP("level 0", number);
-      for (int i = 0; i < 3; ++i) {
-        JOBSCOPE_SCOPE("level 1");
-        JOBSCOPE_SCOPE("level 2");
-      }
-      JOBSCOPE_SCOPE("level 1");
-      JOBSCOPE_STEP("level 2", number);
-    }
-  });
-  while (serial.load() == 0) std::this_thread::yield();
-  uint64_t samples = 0;
-  for (int i = 0; i < 200000 || samples < 100; ++i) {
-    const auto scopes = Sample(serial.load());
-    if (scopes.empty()) continue;
-    ++samples;
-    for (size_t depth = 0; depth < scopes.size(); ++depth) {
-      ASSERT_EQ(Name(scopes[depth].site), "level " + std::to_string(depth));
-      if (depth > 0) {
-        ASSERT_LE(scopes[depth - 1].begin_ticks, scopes[depth].begin_ticks);
-      }
-      if (depth == 2 && scopes[2].has_step_number != 0) {
-        ASSERT_EQ(scopes[2].step_number, scopes[0].step_number);
-      }
-    }
-  }
-  stop.store(true);
-  thread.join();
 }
 
 }  // namespace
