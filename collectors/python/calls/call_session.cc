@@ -117,20 +117,25 @@ void CallSession::DoLeave(Object* code) {
     Count(&too_deep_);
     return;
   }
-  // Missed ends (somebody removed the hook for a while) leave calls on the stack.
+  // Missed ends (somebody removed the hook for a while) leave calls on the stack, and so do
+  // greenlets, whose calls end after those around them.
   std::vector<TracedThread::Call>& calls = thread->calls;
   size_t depth = calls.size();
   while (depth > 0 && calls[depth - 1].code != code) --depth;
   TracedThread::Call call = {code, begin_ticks_, true};
   if (depth > 0) {
     thread->dropped += calls.size() - depth;
+    Count(&unpaired_, calls.size() - depth);
     call = calls[--depth];
     calls.resize(depth);
   } else if (thread->dropped > 0) {
     --thread->dropped;  // the end of one of these
     return;
-  } else if (!thread->early || !calls.empty()) {
+  } else if (!calls.empty()) {
+    Count(&unpaired_);
     return;
+  } else if (!thread->early) {
+    return;  // it began before the thread's hook
   }
   if (now - call.begin_ticks < limits_.min_ticks) {
     Count(&short_);

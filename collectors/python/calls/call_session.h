@@ -101,6 +101,8 @@ class CallSession {
   uint64_t short_calls() const { return short_.load(std::memory_order_relaxed); }
   uint64_t too_deep() const { return too_deep_.load(std::memory_order_relaxed); }
   uint64_t threads_refused() const { return refused_.load(std::memory_order_relaxed); }
+  // Calls that are missing, because a call around them ended first, or nothing told their begin.
+  uint64_t unpaired() const { return unpaired_.load(std::memory_order_relaxed); }
   // Threads whose outermost open calls are missing, because of the length of their stacks.
   uint64_t threads_cut() const { return cut_.load(std::memory_order_relaxed); }
   // Returns the ticks at which max_calls was reached; 0: it was not.
@@ -122,8 +124,8 @@ class CallSession {
              uint64_t end_ticks, bool truncated);
   void FindName(TracedThread* thread);
   static void SetName(TracedThread* thread, const std::string& text);
-  static void Count(std::atomic<uint64_t>* counter) {
-    counter->store(counter->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  static void Count(std::atomic<uint64_t>* counter, uint64_t count = 1) {
+    counter->store(counter->load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
 
   const Api& api_;
@@ -144,7 +146,7 @@ class CallSession {
   alignas(64) std::atomic<uint64_t> head_{0};
   uint64_t seen_tail_ = 0;  // the writer's latest copy of tail_
   std::atomic<uint64_t> attempted_{0}, lost_{0}, short_{0}, too_deep_{0}, refused_{0}, cut_{0},
-      capped_ticks_{0}, out_of_memory_ticks_{0};
+      unpaired_{0}, capped_ticks_{0}, out_of_memory_ticks_{0};
   alignas(64) std::atomic<uint64_t> tail_{0};
 };
 

@@ -51,6 +51,12 @@ absl::Status CallTracer::Prepare() {
   return ran.ok() ? status : ran;
 }
 
+void CallTracer::LookForGreenlets() {
+  const Api& api = *setup_.api;
+  Object* const module = api.Dict_GetItemString(api.Import_GetModuleDict(), "greenlet");
+  if (module != nullptr && module != api.none) greenlets_.store(true, std::memory_order_relaxed);
+}
+
 void CallTracer::WriteOpen() {
   const uint64_t until_ns =
       MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kWriteOpenLimit));
@@ -75,6 +81,7 @@ void CallTracer::Install(CallSession::Limits limits) {
     // Without releasing the GIL in between: a thread that is not listed begins its first call later.
     status = InstallHooks(*setup_.api, *setup_.trace, calls_);
     if (!status.ok()) return;
+    LookForGreenlets();
     const StackRound threads = reader_->List();
     if (threads.refused) stacks_refused_.store(true, std::memory_order_relaxed);
     if (!calls_->Activate(limits, threads.idents)) {
@@ -95,6 +102,7 @@ void CallTracer::Remove() {
   (void)WithGil(*setup_.api, GilUse::kRemove, [this] {
     RemoveHooks(*setup_.api, *setup_.trace);
     calls_->Deactivate();
+    LookForGreenlets();
     reader_->Close();
   });
 }
@@ -192,6 +200,12 @@ void CallTracer::FillReport(CollectorReport* report) const {
         absl::StrFormat("%.1f s into the capture, call tracing disabled itself: out of memory",
                         static_cast<double>(window_.map.ToPs(ended)) * 1e-12);
   }
+  if (greenlets_.load(std::memory_order_relaxed)) {
+    Degrade(
+        "the program has the module greenlet: calls between which a thread switches greenlets are "
+        "paired wrongly, and their times are false. Use --python_tracer_level=1",
+        report);
+  }
   if (const size_t threads = unread_.load(std::memory_order_relaxed); threads > 0) {
     Degrade(absl::StrCat("calls that were open at the end are left out, of ", threads,
                          " threads: reading all stacks takes too long"),
@@ -219,6 +233,12 @@ void CallTracer::FillReport(CollectorReport* report) const {
     report->warnings.push_back(absl::StrCat(calls_->short_calls(),
                                             " Python calls were shorter than ",
                                             setup_.options.min_call_us, " us and are left out"));
+  }
+  if (calls_->unpaired() > 0) {
+    report->warnings.push_back(
+        absl::StrCat(calls_->unpaired(),
+                     " Python calls are left out, because only their begin or their end is "
+                     "known, or an outer call ended first"));
   }
   if (calls_->too_deep() > 0) {
     report->warnings.push_back(absl::StrCat(calls_->too_deep(),

@@ -63,6 +63,8 @@ class CallTracer {
   // to be used, and rethrows.
   template <typename Body>
   void OrDropLines(Body body);
+  // Notes whether the program may switch stacks within a thread. Requires the GIL.
+  void LookForGreenlets();
   // Writes the calls that are open, in several short holds of the GIL.
   void WriteOpen();
   void TakeAll();
@@ -76,7 +78,8 @@ class CallTracer {
   absl::Status install_status_;
   std::atomic<uint64_t> installed_ticks_{0};
   std::atomic<bool> stacks_refused_{false};  // open calls are unknown
-  std::atomic<size_t> unread_{0};            // threads whose open calls are unknown
+  std::atomic<bool> greenlets_{false};
+  std::atomic<size_t> unread_{0};  // threads whose open calls are unknown
 
   TraceWindow window_;
   std::unique_ptr<PythonLines> lines_;

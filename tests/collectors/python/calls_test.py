@@ -2,6 +2,7 @@
 """Level 2 of the tracer, which records calls, in a real interpreter."""
 import sys
 import threading
+import types
 import unittest
 
 from traced import MONITORING, Trace, TraceCase, generator, inner_function, outer_function, raises, recurse
@@ -149,6 +150,22 @@ class CallsTest(TraceCase):
         self.assertIsNone(sys.getprofile())
         if MONITORING:
             self.assertIsNone(MONITORING.get_tool(MONITORING.PROFILER_ID))
+
+    def test_greenlets_are_told(self):
+        for imported in ("before", "meanwhile"):
+            with self.subTest(imported=imported):
+                if imported == "before":
+                    sys.modules["greenlet"] = types.ModuleType("greenlet")
+                with Trace(2, MIN_US=0) as trace:
+                    sys.modules["greenlet"] = types.ModuleType("greenlet")
+                    outer_function(1)
+                del sys.modules["greenlet"]
+                self.assertEqual(trace.report["state"], "degraded", trace.report)
+                self.assertIn("greenlet", trace.report["reason"])
+                self.assertTrue(trace.named("outer_function"))
+        with Trace(2) as trace:
+            pass
+        self.assertEqual(trace.report["state"], "on", trace.report)
 
     def test_nothing_stays_behind(self):
         for _ in range(3):
