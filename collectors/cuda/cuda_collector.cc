@@ -65,6 +65,10 @@ void CudaCollector::Off(std::string reason) {
   last_failure_.clear();
 }
 
+void CudaCollector::PrecedeExitHandlers() const {
+  if (options_.precede_exit_handlers) options_.precede_exit_handlers();
+}
+
 absl::Status CudaCollector::Arm(const ArmRequest& request) {
   report_ = {};
   session_.reset();
@@ -101,6 +105,8 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
   }
   if (!loaded->ok()) return Fail(std::string(loaded->status().message()));
   const cuda::CuptiApi* const api = **loaded;
+  const bool is_first_use = std::exchange(used_api_, api) != api;
+  if (is_first_use) PrecedeExitHandlers();
 
   std::string error;
   if (!cuda::BufferPool::Get().Prepare(options_.buffer_bytes / cuda::BufferPool::kBufferBytes,
@@ -116,6 +122,8 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
       std::make_unique<cuda::CudaSession>(request, api, uses_tsc_, tracing, options_.limits,
                                           options_.steps, calls_, options_.finalize, graphs_seen_);
   const absl::Status status = session->Arm();
+  // Again: a library's first calls may create objects that are destroyed at exit.
+  if (is_first_use) PrecedeExitHandlers();
   if (!status.ok()) return Fail(std::string(status.message()));
   {
     const MutexLock lock(&mutex_);

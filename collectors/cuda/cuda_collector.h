@@ -46,6 +46,7 @@ class CudaCollector : public Collector {
   // Ends this session's GPU part and keeps the reason for Describe.
   absl::Status Fail(std::string reason);
   void Off(std::string reason);
+  void PrecedeExitHandlers() const;
 
   const bool uses_tsc_;
   const CudaCollectorOptions options_;
@@ -55,7 +56,8 @@ class CudaCollector : public Collector {
   std::shared_ptr<DetachedCaller> calls_;
   std::unique_ptr<cuda::CudaSession> session_;
   CollectorReport report_;
-  bool graphs_seen_ = false;  // in any session of this process
+  bool graphs_seen_ = false;                  // in any session of this process
+  const cuda::CuptiApi* used_api_ = nullptr;  // by the last session
 
   mutable Mutex mutex_;
   // Reason of the last failed session; kept until one succeeds.

@@ -29,6 +29,10 @@ struct CudaCollectorOptions {
   // Returns why another tracer traces this session's GPUs; empty text: none does. Called at Arm, if
   // a driver is in use. Empty function: no other tracer.
   std::function<std::string(const ArmRequest&)> other_tracer;
+  // Lets captures end before the exit handlers that are registered by now run. Called at Arm, for
+  // each libcupti that it loads: those of CUPTI and of the driver end what Stop calls. Empty
+  // function: captures end before the exit.
+  std::function<void()> precede_exit_handlers;
 
   // Reads the environment; invalid values leave the default.
   static CudaCollectorOptions FromEnvironment();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -36,7 +37,7 @@ void OnExit() {
   std::vector<void (*)(absl::Time)> functions;
   {
     const absl::MutexLock lock(&TheDeliveries().mutex);
-    functions = TheDeliveries().functions;
+    functions = std::exchange(TheDeliveries().functions, {});
   }
   for (const auto deliver : functions) deliver(deadline);
 }
@@ -51,5 +52,8 @@ void DeliverAtExit(void (*deliver)(absl::Time deadline)) {
   if (std::find(begin, end, deliver) == end) deliveries.functions.push_back(deliver);
   if (!deliveries.registered) deliveries.registered = std::atexit(&OnExit) == 0;
 }
+
+// Exit handlers and static destructors run last in, first out.
+void DeliverBeforeOthersExit() { (void)std::atexit(&OnExit); }
 
 }  // namespace jobscope

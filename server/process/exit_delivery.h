@@ -14,6 +14,11 @@ namespace jobscope {
 // `deliver` must not wait for a lock that the thread which called exit() may hold. Thread-safe.
 void DeliverAtExit(void (*deliver)(absl::Time deadline));
 
+// Lets the registered functions run before the exit handlers and static destructors that are
+// registered by now: those of a library that captures call and that was loaded after DeliverAtExit.
+// Each call registers an exit handler: call it a bounded number of times. Thread-safe.
+void DeliverBeforeOthersExit();
+
 }  // namespace jobscope
 
 #endif  // SERVER_PROCESS_EXIT_DELIVERY_H_

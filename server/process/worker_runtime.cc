@@ -30,6 +30,7 @@
 #include "common/log/log.h"
 #include "common/threads/worker_thread.h"
 #include "server/guard/fork_guard.h"
+#include "server/process/exit_delivery.h"
 #include "server/process/recorder_loader.h"
 
 namespace jobscope {
@@ -70,6 +71,7 @@ CudaCollector* MakeCudaCollector(const host::Reader* reader, bool uses_tsc) {
   CudaCollectorOptions options = CudaCollectorOptions::FromEnvironment();
   if (reader != nullptr) options.steps = [reader] { return RecentSteps(reader); };
   options.other_tracer = &WhoElseTracesGpus;
+  options.precede_exit_handlers = &DeliverBeforeOthersExit;
   return new CudaCollector(uses_tsc, std::move(options));
 }
 

@@ -78,12 +78,13 @@ int Main(int argc, char** argv) {
   }
   ProfilerServerOptions options;
   options.address = flags.listen;
-  const ProfilerServer server = ProfilerServer::Start(options);
-  if (!server) {
-    std::fprintf(stderr, "gpu_worker: %s\n", server.error().c_str());
+  // Never destroyed, as in most programs: a capture that runs is ended by an exit handler.
+  static const auto* const server = new ProfilerServer(ProfilerServer::Start(options));
+  if (!*server) {
+    std::fprintf(stderr, "gpu_worker: %s\n", server->error().c_str());
     return 1;
   }
-  Print({{"listening", server.address()}, {"pid", getpid()}});
+  Print({{"listening", server->address()}, {"pid", getpid()}});
   for (std::string line; std::getline(std::cin, line);) {
     nlohmann::json answer;
     const bool goes_on = commands.Run(line, &answer);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A worker that leaves as soon as somebody captures it and it has recorded something:
-//   leaving_worker return|exit|thread|hung|stopping      from main, by exit() in main, by exit() in
-//   another thread; from main, with a collector that never ends its part; from main, while another
-//   thread stops the server and waits for a collector
+//   leaving_worker return|exit|thread|hung|stopping|cuda      from main, by exit() in main, by exit()
+//   in another thread; from main, with a collector that never ends its part; from main, while
+//   another thread stops the server and waits for a collector; from main, with a CUDA that it opens
+//   after it has started the server
 // Prints its address. The handle of its server is never destroyed, as in most programs.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -67,6 +69,7 @@ int main(int argc, char** argv) {
   }
   if (way == "hung" && !RegisterOneThatStopsBy(&Hang)) return 3;
   if (way == "stopping" && !RegisterOneThatStopsBy(&StopSlowly)) return 3;
+  if (way == "cuda" && dlopen(FAKE_CUDA, RTLD_NOW) == nullptr) return 3;
   std::printf("%s\n", server->address().c_str());
   std::fflush(stdout);
   RecordUntilCaptured();

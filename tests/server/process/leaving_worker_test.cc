@@ -30,7 +30,7 @@ TEST_P(LeavingWorker, DeliversWhatItHas) {
   bool wedged = false;
   // An exit waits a second, and 0.4 s for a collector: again where the worker was not run in it.
   for (int i = 0; i < 10; ++i) {
-    Subprocess worker({LEAVING_WORKER, GetParam()});
+    Subprocess worker({LEAVING_WORKER, GetParam()}, {"JOBSCOPE_CUPTI_LIBRARY=" FAKE_CUPTI});
     const std::string address = worker.AwaitFirstLine();
     ASSERT_NE(address, "") << worker.err();
     auto stub = tensorflow::ProfilerService::NewStub(
@@ -43,6 +43,7 @@ TEST_P(LeavingWorker, DeliversWhatItHas) {
     const auto start = Clock::now();
     status = stub->Profile(&context, request, &response);
     EXPECT_LT(Clock::now() - start, std::chrono::minutes(2));
+    // 86: CUPTI was called after its end.
     EXPECT_EQ(worker.Wait(), 0) << worker.err();
     events = 0;
     for (const auto& plane : response.xspace().planes()) {
@@ -59,7 +60,7 @@ TEST_P(LeavingWorker, DeliversWhatItHas) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, LeavingWorker,
-                         ::testing::Values("return", "exit", "thread", "hung", "stopping"),
+                         ::testing::Values("return", "exit", "thread", "hung", "stopping", "cuda"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

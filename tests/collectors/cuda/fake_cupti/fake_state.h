@@ -5,6 +5,9 @@
 #ifndef TESTS_COLLECTORS_CUDA_FAKE_CUPTI_FAKE_STATE_H_
 #define TESTS_COLLECTORS_CUDA_FAKE_CUPTI_FAKE_STATE_H_
 
+#include <unistd.h>
+
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -95,8 +98,17 @@ inline Fake& fake() {
   return *fake;
 }
 
+// As CUPTI: what it works with is destroyed at exit. A later call ends the process.
+constexpr int kCalledAfterItsEnd = 86;
+inline std::atomic<bool> ended{false};
+struct Lifetime {
+  ~Lifetime() { ended = true; }
+};
+inline const Lifetime lifetime;
+
 // What each function does first: counts, hangs, fails.
 inline int32_t Enter(const std::string& function, const std::string& detail = "") {
+  if (ended) _exit(kCalledAfterItsEnd);
   Fake& f = fake();
   std::unique_lock<std::mutex> lock(f.mutex);
   const uint64_t before = f.calls[function]++;
