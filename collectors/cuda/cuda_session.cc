@@ -132,6 +132,9 @@ absl::Duration CudaSession::Drain() {
 absl::Status CudaSession::Stop(uint64_t end_ticks) {
   if (std::exchange(phase_, Phase::kEnded) != Phase::kRecording) {
     if (!abandoned_ && !tracing_.End(limits_.end)) Abandon();
+    // What was recorded since Arm, whose memory Report then releases.
+    pool_.SetMode(BufferPool::Mode::kIdle);
+    (void)reader_.Discard();
     return absl::OkStatus();  // Report detaches
   }
   window_.end_ticks = std::max(window_.start_ticks, std::min(window_.end_ticks, end_ticks));

@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -26,6 +28,25 @@ using cuda::FakeGpu;
 using cuda::RealtimeNs;
 
 constexpr uint32_t kKindKernel = 10;
+
+// Memory in use of the mapping that holds the address.
+size_t ResidentBytesAround(const void* address) {
+  const auto wanted = reinterpret_cast<uintptr_t>(address);
+  std::ifstream maps("/proc/self/smaps");
+  bool found = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+    size_t kilobytes = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) {
+      found = begin <= wanted && wanted < end;
+    } else if (found && std::sscanf(line.c_str(), "Rss: %zu kB", &kilobytes) == 1) {
+      return kilobytes << 10;
+    }
+  }
+  ADD_FAILURE() << "no mapping holds " << address;
+  return 0;
+}
 
 class CudaStopTest : public CudaCollectorTest {
  protected:
@@ -206,6 +227,26 @@ TEST_F(CudaStopTest, LaunchesWhoseKernelsBeganAfterTheEndAreCounted) {
     }
   }
   EXPECT_EQ(told, 3u);
+}
+
+TEST_F(CudaStopTest, ACaptureThatNeverStartsGivesItsMemoryBack) {
+  constexpr size_t kRecorded = 40;  // buffers
+  options_.buffer_bytes = 64 * cuda::BufferPool::kBufferBytes;
+  ASSERT_TRUE(session().Arm().ok());
+  const cuda::Bytes kernel = Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001);
+  cuda::Bytes records;
+  while (records.size() + kernel.size() <= cuda::BufferPool::kBufferBytes) {
+    records.insert(records.end(), kernel.begin(), kernel.end());
+  }
+  void* const held = gpu().Take();
+  ASSERT_NE(held, nullptr);
+  for (size_t i = 0; i < kRecorded; ++i) EXPECT_TRUE(gpu().Deliver(records));
+  EXPECT_GE(ResidentBytesAround(held), kRecorded * cuda::BufferPool::kBufferBytes);
+  gpu().Return(held, records.data(), records.size());
+  gpu().Launch(kAdd);  // comes back when Stop forces it
+  session().Stop();
+  EXPECT_FALSE(cuda::BufferPool::Get().TakeFull().has_value());
+  EXPECT_LT(ResidentBytesAround(held), 4 * cuda::BufferPool::kBufferBytes);
 }
 
 // A forced flush also brings what CUPTI had reserved and not written.
