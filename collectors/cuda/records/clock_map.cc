@@ -44,7 +44,8 @@ void ClockMap::AddKnot() {
   knot.ticks_per_ns = ticks_per_ns_;
   if (!knots_.empty()) {
     Knot& last = knots_.back();
-    const double ns = static_cast<double>(knot.ns) - static_cast<double>(last.ns);
+    // Subtracts integers: a double of ns since 1970 has a grain of 256. Negative after a step back.
+    const double ns = static_cast<double>(static_cast<int64_t>(knot.ns - last.ns));
     const double ticks = static_cast<double>(knot.ticks - last.ticks);
     if (ticks <= static_cast<double>(kMinKnotDistanceNs) * ticks_per_ns_) return;
     const double slack = 2 * max_bracket_ticks_;

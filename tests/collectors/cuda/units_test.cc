@@ -267,6 +267,29 @@ TEST(ClockMapTest, AStepIsCountedAndNothingBeforeItMoves) {
   EXPECT_LT(Distance(map.ToTicks(static_cast<uint64_t>(clocks.ns)), clocks.ticks), 1000);
 }
 
+// Nanoseconds since 1970 have a grain of 256 in a double.
+TEST(ClockMapTest, IsExactToANanosecondAndNeverStepsBack) {
+  uint64_t ns = 1'800'000'000'000'000'077;
+  constexpr uint64_t kOffset = 1'799'999'000'000'000'000;
+  ClockMap map([&ns] { return ns; }, [&ns] { return ns - kOffset; }, 1e9);
+  std::vector<uint64_t> knots;
+  for (int i = 0; i < 50; ++i) {
+    map.AddKnot();
+    knots.push_back(ns);
+    ns += 100'000'101;
+  }
+  ASSERT_EQ(map.knots(), knots.size());
+  uint64_t last = 0;
+  for (const uint64_t knot : knots) {
+    for (const uint64_t at : {knot - 1, knot, knot + 1, knot + 50'000'000}) {
+      const uint64_t ticks = map.ToTicks(at);
+      EXPECT_LE(Distance(ticks, at - kOffset), 1);
+      EXPECT_GE(ticks, last) << at;
+      last = ticks;
+    }
+  }
+}
+
 TEST(ClockMapTest, ABrokenClockGivesNoKnot) {
   ClockMap map([] { return uint64_t{0}; }, [] { return uint64_t{5}; }, 1e9);
   map.AddKnot();
