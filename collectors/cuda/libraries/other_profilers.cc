@@ -44,6 +44,8 @@ IsRecording FindIsRecording(const std::string& pytorch) {
 
 }  // namespace
 
+bool PyTorchHasCuda() { return !FindLoadedLibrary("libtorch_cuda.so").empty(); }
+
 OtherProfiler FindOtherProfiler(absl::Duration timeout) {
   const std::vector<std::string> mapped = LoadedLibraries();
   const std::string named = OwnVariable("CUDA_INJECTION64_PATH").value_or("");

@@ -25,6 +25,9 @@ struct OtherProfiler {
   std::string name;  // of kInjected: the file name
 };
 
+// Returns whether a PyTorch with CUDA support is loaded: its Kineto may subscribe at any time.
+bool PyTorchHasCuda();
+
 // Searches the loaded libraries, and asks PyTorch whether its profiler records. Blocks for at most
 // `timeout` until it has ended, because jobscope's own captures run it briefly. PyTorch before 2.2
 // cannot be queried and counts as idle. Acquires the loader's lock.

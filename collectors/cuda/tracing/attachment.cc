@@ -101,6 +101,7 @@ std::string Attachment::Owner() {
 bool Attachment::GoWithoutSubscription(CuptiResult result) {
   call = "looking for other profilers";
   const OtherProfiler other = FindOtherProfiler(kKinetoTimeout);
+  if (other.kind != OtherProfiler::kKinetoRecords && result == kCuptiSuccess) return true;
   if (other.kind == OtherProfiler::kKineto) {
     warnings_.emplace_back(
         "PyTorch's profiler (Kineto) holds CUPTI's subscription, as it does from its first use on: "
@@ -122,6 +123,7 @@ bool Attachment::GoWithoutSubscription(CuptiResult result) {
 }
 
 bool Attachment::Subscribe() {
+  const bool beside_kineto = PyTorchHasCuda();
   call = "cuptiSubscribe";
   const CuptiResult result = api_->cuptiSubscribe(&subscriber_, &OnCallback, nullptr);
   if (result == kCuptiMultipleSubscribers) return GoWithoutSubscription(result);
@@ -130,6 +132,13 @@ bool Attachment::Subscribe() {
     return false;
   }
   subscribed_ = true;
+  was_free_ = true;
+  // Kineto tries to subscribe once, on its first use: refused, it never traces a GPU again in this
+  // process. So the subscription must be free while its first use may come.
+  if (beside_kineto) {
+    Unsubscribe();
+    return GoWithoutSubscription(kCuptiSuccess);
+  }
   if (api_->cuptiEnableDomain != nullptr && api_->version >= kCupti12_2) {
     call = "cuptiEnableDomain";
     (void)api_->cuptiEnableDomain(1, subscriber_, kDomainState);
@@ -188,7 +197,7 @@ void Attachment::SetAttributes() {
   // the threads.
   static std::atomic<bool> asked{false};
   const bool first = !asked.exchange(true);
-  if (!first || !subscribed_ || api_->version < kCupti12_8 || api_->version >= kCupti13_0) return;
+  if (!first || !was_free_ || api_->version < kCupti12_8 || api_->version >= kCupti13_0) return;
   uint8_t per_thread = 1;
   size = sizeof(per_thread);
   (void)api_->cuptiActivitySetAttribute(kPerThreadBuffer, &size, &per_thread);
@@ -306,7 +315,7 @@ void Attachment::NoteFinalized() {
 void Attachment::Unsubscribe() {
   if (Gone()) NoteFinalized();
   RestoreAttributes();
-  if (!subscribed_.exchange(false) || Gone()) return;
+  if (!std::exchange(subscribed_, false) || Gone()) return;
   call = "cuptiUnsubscribe";
   const CuptiResult result = api_->cuptiUnsubscribe(subscriber_);
   subscriber_ = nullptr;
@@ -316,10 +325,20 @@ void Attachment::Unsubscribe() {
 }
 
 void Attachment::Detach(bool finalize, absl::Duration wait) {
-  if (!finalize || !subscribed_ || Gone()) return Unsubscribe();
+  if (!finalize || !was_free_ || Gone()) return Unsubscribe();
   RestoreAttributes();
-  call = "cuptiFinalize";
   CuptiResult result = kCuptiSuccess;
+  if (!subscribed_) {
+    call = "cuptiSubscribe";
+    result = api_->cuptiSubscribe(&subscriber_, &OnCallback, nullptr);
+    if (result != kCuptiSuccess) {
+      warnings_.push_back(
+          absl::StrCat("CUPTI is not finalized: ", Failure("cuptiSubscribe", result)));
+      return;
+    }
+    subscribed_ = true;
+  }
+  call = "cuptiFinalize";
   const Detacher::Outcome outcome = Detacher::Get().Detach(api_, subscriber_, wait, &result);
   const std::string stays = "CUPTI stays loaded into CUDA, which may slow it a little";
   if (outcome != Detacher::Outcome::kDone) {

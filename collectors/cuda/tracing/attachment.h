@@ -27,8 +27,8 @@ struct TracingOptions {
 };
 
 // Attaches CUPTI to the process and detaches it. Each function may hang: Tracing runs them on a
-// thread of their own, with time limits. Only one caller at a time; `call`, `abandoned` and
-// subscribed() may be read by any thread.
+// thread of their own, with time limits. Only one caller at a time; `call` and `abandoned`
+// may be read by any thread.
 class Attachment {
  public:
   Attachment(const CuptiApi* api, const TracingOptions& options) : api_(api), options_(options) {}
@@ -55,7 +55,6 @@ class Attachment {
   const absl::Status& status() const { return status_; }
   uint64_t dropped() const { return dropped_; }
   bool finalized() const { return finalized_; }
-  bool subscribed() const { return subscribed_; }
   std::vector<std::string> TakeWarnings();
 
   std::atomic<bool> abandoned{false};
@@ -67,7 +66,8 @@ class Attachment {
   std::string Owner();
   // Returns false if there will be no GPU part; status() gives the reason.
   bool Subscribe();
-  // Handles that somebody else is subscribed. True: tracing works without a subscription.
+  // Handles that somebody else is subscribed, or may want to be (`result`: success). True: tracing
+  // works without a subscription.
   bool GoWithoutSubscription(CuptiResult result);
   void SetAttributes();
   void RestoreAttributes();
@@ -82,7 +82,8 @@ class Attachment {
   const TracingOptions options_;
   absl::Status status_;
   Subscriber subscriber_ = nullptr;
-  std::atomic<bool> subscribed_{false};
+  bool subscribed_ = false;
+  bool was_free_ = false;  // nobody else was subscribed at Begin
   std::vector<uint32_t> enabled_;
   std::optional<size_t> own_pool_limit_;  // CUPTI's, before jobscope lowered it
   std::vector<std::string> warnings_;

@@ -86,8 +86,6 @@ uint64_t Tracing::dropped() const { return attachment_->dropped(); }
 
 bool Tracing::finalized() const { return attachment_->finalized(); }
 
-bool Tracing::subscribed() const { return attachment_->subscribed(); }
-
 std::string Tracing::FatalError() const { return StateLog::Get().fatal_text(); }
 
 std::vector<std::string> Tracing::TakeWarnings() {

@@ -51,7 +51,6 @@ class Tracing {
 
   uint64_t dropped() const;  // after End
   bool finalized() const;    // after Detach: CUPTI is detached from the process
-  bool subscribed() const;   // false: another subscriber is active; tracing works without
   // Returns the fatal error by which CUPTI detached itself; empty: there was none.
   std::string FatalError() const;
   // Returns problems that did not end tracing, and CUPTI's own reports.

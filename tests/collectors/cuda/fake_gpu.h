@@ -62,6 +62,7 @@ class FakeGpu {
     FindIn(library, "FakeCuptiReset", &reset_);
     FindIn(library, "FakeCuptiSetRecordBytes", &SetRecordBytes);
     FindIn(library, "cuptiActivityGetNextRecord", &NextRecord);
+    FindIn(library, "cuptiSubscribe", &Subscribe);
     FindIn(library, "FakeCuptiFail", &Fail);
     FindIn(library, "FakeCuptiHang", &Hang);
     FindIn(library, "FakeCuptiRelease", &Release);
@@ -158,6 +159,8 @@ class FakeGpu {
 
   void (*SetRecordBytes)(uint32_t, size_t) = nullptr;
   int32_t (*NextRecord)(uint8_t* buffer, size_t valid, uint8_t** record) = nullptr;
+  int32_t (*Subscribe)(void** subscriber, void (*)(void*, uint32_t, uint32_t, const void*),
+                       void* userdata) = nullptr;
   void (*Fail)(const char*, int32_t, uint32_t) = nullptr;
   void (*Hang)(const char*) = nullptr;
   void (*Release)() = nullptr;

@@ -6,10 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include "absl/time/clock.h"
 #include "tests/collectors/cuda/collector_fixture.h"
@@ -19,6 +22,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 void Load(const char* library) {
   if (dlopen(library, RTLD_NOW) != nullptr) return;
@@ -30,6 +34,13 @@ void SetRecording(int calls) {
   void (*set)(int) = nullptr;
   cuda::FindIn(dlopen(FAKE_TORCH, RTLD_NOW), "FakeTorchSetRecording", &set);
   set(calls);
+}
+
+// As Kineto does on its first use. Refused once, it never traces a GPU in this process.
+int32_t SubscribeAsKineto() {
+  void* subscriber = nullptr;
+  const auto callback = [](void*, uint32_t, uint32_t, const void*) {};
+  return gpu().Subscribe(&subscriber, callback, nullptr);
 }
 
 class OtherProfilersTest : public CudaCollectorTest {
@@ -73,6 +84,56 @@ TEST_F(OtherProfilersTest, BesideAnIdleKinetoTracingGoesOnWithoutASubscription) 
     EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
     EXPECT_EQ(gpu().Calls("cuptiUnsubscribe"), 0u);
     EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 250u);
+  });
+}
+
+TEST_F(OtherProfilersTest, KinetosFirstUseMayComeDuringACapture) {
+  InAProcess([this] {
+    Load(FAKE_TORCH_CUDA);
+    Begin();
+    EXPECT_EQ(gpu().IsSubscribed(), 0);
+    EXPECT_EQ(SubscribeAsKineto(), 0);
+    gpu().Launch(kAdd);
+    Finish();
+    session().ExpectIdentity();
+    EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_THAT(session().report().warnings, IsEmpty());
+    EXPECT_EQ(gpu().IsSubscribed(), 1);  // Kineto's
+  });
+}
+
+TEST_F(OtherProfilersTest, BesideAPyTorchWithoutASubscriberCuptiIsFinalizedOnRequest) {
+  InAProcess([this] {
+    Load(FAKE_TORCH_CUDA);
+    options_.finalize = cuda::FinalizeChoice::kAlways;
+    options_.limits.detach_wait = absl::Seconds(10);
+    options_.limits.detach = absl::Seconds(20);
+    std::atomic<bool> ended{false};
+    std::thread application([&ended] {
+      while (!ended) {
+        for (const uint32_t site : {0u, 1u}) (void)gpu().ApiSite(1, site, "cuCtxSynchronize");
+        std::this_thread::yield();
+      }
+    });
+    Begin();
+    EXPECT_EQ(gpu().IsSubscribed(), 0);
+    gpu().Launch(kAdd);
+    Finish();
+    ended = true;
+    application.join();
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
+    EXPECT_EQ(gpu().IsSubscribed(), 0);
+  });
+}
+
+// A Kineto of August 2026 or later holds no subscription.
+TEST_F(OtherProfilersTest, TheRecordsOfAKinetoWithoutASubscriptionAreItsOwn) {
+  InAProcess([this] {
+    Load(FAKE_TORCH_CUDA);
+    SetRecording(-1);
+    Refused("torch.profiler records in this process");
   });
 }
 
