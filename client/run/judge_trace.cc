@@ -15,17 +15,25 @@ namespace {
 // machine.
 constexpr uint64_t kLateNs = 10'000'000;
 
-}  // namespace
-
-std::string CollectorReasons(const ManifestWorker& account) {
+// `with_host_off`: also why the host collector is off, which has something to record in every
+// worker; others are off mostly because there is nothing.
+std::string Reasons(const ManifestWorker& account, bool with_host_off) {
   std::vector<std::string> reasons;
   for (const ManifestCollector& collector : account.collectors) {
-    // `capture check` and the manifest give the reason of those that are off.
-    if (!IsFault(collector.state) || collector.reason.empty()) continue;
+    const bool host_off =
+        with_host_off && collector.state == CollectorState::kOff && collector.name == "host";
+    if (collector.reason.empty() || !(IsFault(collector.state) || host_off)) continue;
     reasons.push_back(
         absl::StrCat(collector.name, " ", collector.state.name(), ": ", collector.reason));
   }
   return absl::StrJoin(reasons, "; ");
+}
+
+}  // namespace
+
+// `capture check` and the manifest give the reason of those that are off.
+std::string CollectorReasons(const ManifestWorker& account) {
+  return Reasons(account, /*with_host_off=*/false);
 }
 
 std::string WithReason(std::string text, const std::string& more) {
@@ -59,7 +67,8 @@ Verdict JudgeOwnTrace(const v1::Summary& summary, uint64_t events, ManifestWorke
   if (account_unknown) return {Outcome::kTruncated, Phase::kDone, reasons, std::nullopt};
   if (events == 0) {
     return {Outcome::kEmpty, Phase::kDone,
-            WithReason("nothing was recorded: no event fell into the window", reasons),
+            WithReason("nothing was recorded: no event fell into the window",
+                       Reasons(*account, /*with_host_off=*/true)),
             std::nullopt};
   }
   return {Outcome::kOk, Phase::kDone, reasons, std::nullopt};

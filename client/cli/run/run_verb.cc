@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/flag_values.h"
 #include "client/cli/run/run_watch.h"
@@ -208,8 +207,7 @@ int RunProgram(const RunFlags& flags) {
 }
 
 bool IsRunVerb(const std::vector<std::string>& arguments) {
-  return arguments.size() > 1 && arguments[1] == "run" &&
-         absl::StartsWith(arguments[0].substr(arguments[0].rfind('/') + 1), "jobscope");
+  return arguments.size() > 1 && arguments[1] == "run";
 }
 
 int RunVerb(const std::vector<std::string>& arguments) {

@@ -52,6 +52,24 @@ TEST(TableTest, WhatAHungCollectorLostIsUnknown) {
   EXPECT_THAT(CaptureTable(manifest), HasSubstr("losses not known"));
 }
 
+TEST(TableTest, AnEmptyTraceSaysThatTheHostCollectorWasOff) {
+  v1::Summary summary = MakeSummary(0);
+  const auto add = [&](const char* name, const char* reason) {
+    v1::CollectorState& collector = *summary.add_collectors();
+    collector.set_name(name);
+    collector.set_state("off");
+    collector.set_reason(reason);
+  };
+  add("host", "host_tracer_level is 0");
+  add("cuda", "no GPU");
+  ManifestWorker worker;
+  const Verdict verdict = JudgeOwnTrace(summary, 0, &worker);
+  EXPECT_STREQ(Name(verdict.outcome), "empty");
+  EXPECT_THAT(verdict.reason, HasSubstr("host off: host_tracer_level is 0"));
+  EXPECT_EQ(verdict.reason.find("no GPU"), std::string::npos) << verdict.reason;
+  EXPECT_EQ(JudgeOwnTrace(MakeSummary(1), 1, &worker).reason, "");
+}
+
 TEST(TableTest, ARankStandsBesideItsAddress) {
   Manifest manifest;
   manifest.workers.resize(2);

@@ -48,6 +48,12 @@ class RunTest(attached.TestCase):
     def test_exit_code(self):
         self.assertEqual(self.run_it("sh", "-c", "echo out; echo err >&2; exit 7"), (7, "out\n", "err\n"))
 
+    def test_as_a_verb_of_capture(self):
+        command = self.command("sh", "-c", "exit 7", flags=("--quiet",))
+        code, _, errors = attached.run([attached.CAPTURE, *command[1:]], self.env)
+        self.assertEqual((code, errors), (7, ""))
+        self.assert_no_files()
+
     def test_end_by_a_signal(self):
         self.assertEqual(self.run_it("sh", "-c", "kill -TERM $$"), (-signal.SIGTERM, "", ""))
 
