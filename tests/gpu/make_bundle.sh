@@ -18,7 +18,7 @@ done
 cp "$shipped/libjobscope.so" "$bundle/lib/"
 cp -L "$shipped"/libjobscope_trace.so.0 "$bundle/lib/"
 strip -o "$bundle/recorder/libcupti_recorder.so" "$recorder"
-strip -o "$bundle/pytorch/libtorch_cpu.so" "$pytorch"
+for library in cpu cuda; do strip -o "$bundle/pytorch/libtorch_$library.so" "$pytorch/libtorch_$library.so"; done
 # For drivers before 580, if they could be built (build_cuda12.sh).
 if [[ -d $cuda12/bin12 ]]; then
   mkdir "$bundle"/{bin12,lib12}
@@ -67,7 +67,7 @@ for file in "$bundle"/bin*/* "$bundle"/lib*/* "$bundle"/recorder/* "$bundle"/pyt
   while read -r needed; do
     case $needed in
       libc.so.6 | libm.so.6 | libdl.so.2 | libpthread.so.0 | librt.so.1 | libutil.so.1 | libgcc_s.so.1 | ld-linux-x86-64.so.2 | linux-vdso.so.1) ;;
-      *) [[ -e $bundle/lib/$needed || -e $bundle/lib12/$needed ]] || { echo "gpu-bundle: $file needs $needed, which is not in the bundle" >&2; missing=1; } ;;
+      *) [[ -e $bundle/lib/$needed || -e $bundle/lib12/$needed || -e $bundle/pytorch/$needed ]] || { echo "gpu-bundle: $file needs $needed, which is not in the bundle" >&2; missing=1; } ;;
     esac
   done < <(readelf -d "$file" 2>/dev/null | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p')
 done

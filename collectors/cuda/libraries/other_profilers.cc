@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -22,6 +23,10 @@ constexpr std::array<std::string_view, 6> kTools = {
     "libToolsInjection",       "libcuda-injection",  "libInterceptorInjection",
     "libsanitizer-collection", "libcupti_injection", "libcudadebugger"};
 constexpr std::string_view kPyTorch = "libtorch_cpu.so";
+constexpr std::string_view kPyTorchCuda = "libtorch_cuda.so";
+// Frameworks whose own tracers subscribe.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kFrameworks = {
+    {{"xla_cuda_plugin.so", "JAX"}, {"libtensorflow_framework.so", "TensorFlow"}}};
 // bool torch::autograd::profiler::isProfilerEnabledInMainThread()
 constexpr const char* kIsRecording = "_ZN5torch8autograd8profiler29isProfilerEnabledInMainThreadEv";
 
@@ -44,13 +49,15 @@ IsRecording FindIsRecording(const std::string& pytorch) {
 
 }  // namespace
 
-bool PyTorchHasCuda() { return !FindLoadedLibrary("libtorch_cuda.so").empty(); }
+bool PyTorchHasCuda() { return !FindLoadedLibrary(kPyTorchCuda).empty(); }
 
 OtherProfiler FindOtherProfiler(absl::Duration timeout) {
   const std::vector<std::string> mapped = LoadedLibraries();
   const std::string named = OwnVariable("CUDA_INJECTION64_PATH").value_or("");
   const std::string_view injected = FileNameOf(named);
   const std::string* pytorch = nullptr;
+  bool has_cuda = false;
+  std::string_view framework;
   for (const std::string& path : mapped) {
     const std::string_view name = FileNameOf(path);
     const bool is_tool =
@@ -59,13 +66,20 @@ OtherProfiler FindOtherProfiler(absl::Duration timeout) {
         (name == injected && !BeginsWith(name, "libjobscope"));
     if (is_tool) return {OtherProfiler::kInjected, std::string(name)};
     if (BeginsWith(name, kPyTorch)) pytorch = &path;
+    has_cuda = has_cuda || BeginsWith(name, kPyTorchCuda);
+    for (const auto& [library, named] : kFrameworks) {
+      if (BeginsWith(name, library)) framework = named;
+    }
   }
-  if (pytorch == nullptr) return {};
+  if (pytorch == nullptr || !has_cuda) return {};
   const IsRecording is_recording = FindIsRecording(*pytorch);
   const absl::Time deadline = SteadyNow() + timeout;
   while (is_recording != nullptr && is_recording()) {
     if (SteadyNow() >= deadline) return {OtherProfiler::kKinetoRecords, ""};
     absl::SleepFor(absl::Milliseconds(5));
+  }
+  if (!framework.empty()) {
+    return {OtherProfiler::kUnknown, std::string("PyTorch or ").append(framework)};
   }
   return {OtherProfiler::kKineto, ""};
 }

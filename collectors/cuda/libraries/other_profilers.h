@@ -15,14 +15,15 @@ struct OtherProfiler {
     kUnknown,
     // A tool that was injected into the process and stays: nsys, ncu, …
     kInjected,
-    // PyTorch's profiler Kineto, idle: until 2026-08 it takes the CUPTI subscription on first use,
+    // PyTorch's profiler Kineto, idle, and nobody else could be subscribed: until 2026-08 it takes the CUPTI subscription on first use,
     // also in jobscope's own captures, and keeps it to the end of the process, although it does not
     // need it between its recordings.
     kKineto,
     kKinetoRecords,
   };
   Kind kind = kUnknown;
-  std::string name;  // of kInjected: the file name
+  std::string
+      name;  // of kInjected: the file name; of kUnknown: the candidates, if there are several
 };
 
 // Returns whether a PyTorch with CUDA support is loaded: its Kineto may subscribe at any time.

@@ -99,6 +99,12 @@ std::string Attachment::Owner() {
 }
 
 bool Attachment::GoWithoutSubscription(CuptiResult result) {
+  // Kineto has no name: it subscribes by the older function.
+  const std::string owner = result == kCuptiSuccess ? std::string() : Owner();
+  if (!owner.empty()) {
+    status_ = absl::FailedPreconditionError(Failure("cuptiSubscribe", result, owner));
+    return false;
+  }
   call = "looking for other profilers";
   const OtherProfiler other = FindOtherProfiler(kKinetoTimeout);
   if (other.kind != OtherProfiler::kKinetoRecords && result == kCuptiSuccess) return true;
@@ -116,9 +122,7 @@ bool Attachment::GoWithoutSubscription(CuptiResult result) {
                      result, ")"));
     return false;
   }
-  std::string owner = Owner();
-  if (owner.empty()) owner = other.name;
-  status_ = absl::FailedPreconditionError(Failure("cuptiSubscribe", result, owner));
+  status_ = absl::FailedPreconditionError(Failure("cuptiSubscribe", result, other.name));
   return false;
 }
 

@@ -65,7 +65,7 @@ class Fixture:
     @property
     def pytorch(self):
         """A library by the name of PyTorch's, as far as the collector looks at that."""
-        return self.options.get("pytorch") or os.path.join(self.root, "pytorch", "libtorch_cpu.so")
+        return self.options.get("pytorch") or os.path.join(self.root, "pytorch", "libtorch_cuda.so")
 
     @property
     def capture_client(self):

@@ -66,7 +66,7 @@ class OtherProfilersTest : public CudaCollectorTest {
 // PyTorch before August 2026 subscribes when its profiler is first used, and never unsubscribes.
 TEST_F(OtherProfilersTest, BesideAnIdleKinetoTracingGoesOnWithoutASubscription) {
   InAProcess([this] {
-    Load(FAKE_TORCH);
+    Load(FAKE_TORCH_CUDA);
     options_.finalize = cuda::FinalizeChoice::kAlways;
     for (int i = 0; i < 3; ++i) {
       driver_.reset();
@@ -140,7 +140,7 @@ TEST_F(OtherProfilersTest, TheRecordsOfAKinetoWithoutASubscriptionAreItsOwn) {
 // Our own captures run it for a moment, to know whether it works.
 TEST_F(OtherProfilersTest, AKinetoThatRecordsForAMomentIsWaitedFor) {
   InAProcess([this] {
-    Load(FAKE_TORCH);
+    Load(FAKE_TORCH_CUDA);
     SetRecording(5);  // looks
     gpu().SetOwner("");
     Begin();
@@ -152,7 +152,7 @@ TEST_F(OtherProfilersTest, AKinetoThatRecordsForAMomentIsWaitedFor) {
 
 TEST_F(OtherProfilersTest, TheRecordsOfAKinetoThatRecordsAreItsOwn) {
   InAProcess([this] {
-    Load(FAKE_TORCH);
+    Load(FAKE_TORCH_CUDA);
     SetRecording(-1);  // to the end
     gpu().SetOwner("");
     Refused("torch.profiler records in this process");
@@ -175,6 +175,32 @@ TEST_F(OtherProfilersTest, AToolThatCudaWasToldToLoadIsNamed) {
     setenv("CUDA_INJECTION64_PATH", FAKE_CUDA, 1);
     gpu().SetOwner("");
     Refused("already being profiled by libcuda.so");
+  });
+}
+
+// Kineto gives no name. CUPTI before 13.0 does not tell the name.
+TEST_F(OtherProfilersTest, ASubscriberWithANameIsNotKineto) {
+  InAProcess([this] {
+    Load(FAKE_TORCH_CUDA);
+    gpu().SetOwner("XLA");
+    Refused("already being profiled by XLA");
+  });
+}
+
+TEST_F(OtherProfilersTest, BesideJaxTheSubscriberMayBeEither) {
+  InAProcess([this] {
+    Load(FAKE_TORCH_CUDA);
+    Load(FAKE_XLA);
+    gpu().SetOwner("");
+    Refused("already being profiled by PyTorch or JAX");
+  });
+}
+
+TEST_F(OtherProfilersTest, APyTorchWithoutCudaSubscribesNever) {
+  InAProcess([this] {
+    Load(FAKE_TORCH);
+    gpu().SetOwner("");
+    Refused("start the program without it");
   });
 }
 
