@@ -31,18 +31,23 @@ static struct provider_api provider_api;
 static int library_loaded;
 static int loaded; /* whether the library, with its recorder, is loaded */
 
-/* Stores the address of a function in the function pointer at `to`. Returns 0, or -1 with an
- * exception. */
-static int Resolve(void* library, const char* name, void* to) {
-  void* const symbol = dlsym(library, name);
-  if (symbol == NULL) {
-    PyErr_Format(PyExc_ImportError, "%s has no %s: it is not of the jobscope package's version",
-                 LIBRARY, name);
-    return -1;
-  }
-  memcpy(to, &symbol, sizeof(symbol));
-  return 0;
-}
+/* The library's functions, and the function pointers for them. */
+static const struct {
+  const char* name;
+  void* to;
+} functions[] = {
+    {"jobscope_version", &api.version},
+    {"jobscope_server_start", &api.server_start},
+    {"jobscope_server_stop", &api.server_stop},
+    {"jobscope_server_running", &api.server_running},
+    {"jobscope_capture_start", &api.capture_start},
+    {"jobscope_capture_stop", &api.capture_stop},
+    {"jobscope_capture_steps", &api.capture_steps},
+    {"jobscope_provider_register", &provider_api.provider_register},
+    {"jobscope_provider_unregister", &provider_api.provider_unregister},
+    {"jobscope_while_nobody_forks", &provider_api.while_nobody_forks},
+};
+#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
 
 static int LoadLibrary(void) {
   if (library_loaded) return 0;
@@ -50,27 +55,27 @@ static int LoadLibrary(void) {
   char path[sizeof(folder) + sizeof(LIBRARY) + 1];
   snprintf(path, sizeof(path), "%s/%s", folder, LIBRARY);
   void* library;
+  void* symbols[FUNCTIONS] = {NULL};
   /* Takes milliseconds, and the loader's lock, whose holder may be waiting for the GIL. */
   Py_BEGIN_ALLOW_THREADS;
   library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (library == NULL) library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  for (size_t i = 0; library != NULL && i < FUNCTIONS; ++i) {
+    symbols[i] = dlsym(library, functions[i].name);
+  }
   Py_END_ALLOW_THREADS;
   if (library == NULL) {
     PyErr_Format(PyExc_ImportError,
                  "jobscope's library can't be loaded (%s): reinstall the package", dlerror());
     return -1;
   }
-  if (Resolve(library, "jobscope_version", &api.version) != 0 ||
-      Resolve(library, "jobscope_server_start", &api.server_start) != 0 ||
-      Resolve(library, "jobscope_server_stop", &api.server_stop) != 0 ||
-      Resolve(library, "jobscope_server_running", &api.server_running) != 0 ||
-      Resolve(library, "jobscope_capture_start", &api.capture_start) != 0 ||
-      Resolve(library, "jobscope_capture_stop", &api.capture_stop) != 0 ||
-      Resolve(library, "jobscope_capture_steps", &api.capture_steps) != 0 ||
-      Resolve(library, "jobscope_provider_register", &provider_api.provider_register) != 0 ||
-      Resolve(library, "jobscope_provider_unregister", &provider_api.provider_unregister) != 0 ||
-      Resolve(library, "jobscope_while_nobody_forks", &provider_api.while_nobody_forks) != 0) {
-    return -1;
+  for (size_t i = 0; i < FUNCTIONS; ++i) {
+    if (symbols[i] == NULL) {
+      PyErr_Format(PyExc_ImportError, "%s has no %s: it is not of the jobscope package's version",
+                   LIBRARY, functions[i].name);
+      return -1;
+    }
+    memcpy(functions[i].to, &symbols[i], sizeof(symbols[i]));
   }
   library_loaded = 1;
   return 0;
@@ -241,7 +246,11 @@ PyObject* LibraryPath(PyObject* module, PyObject* unused) {
   Dl_info info;
   void* address;
   memcpy(&address, &api.version, sizeof(address));
-  if (dladdr(address, &info) == 0 || info.dli_fname == NULL) Py_RETURN_NONE;
+  int found;
+  Py_BEGIN_ALLOW_THREADS;
+  found = dladdr(address, &info) != 0;
+  Py_END_ALLOW_THREADS;
+  if (!found || info.dli_fname == NULL) Py_RETURN_NONE;
   return PyUnicode_DecodeFSDefault(info.dli_fname);
 }
 

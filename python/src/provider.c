@@ -40,13 +40,20 @@ static int forks_hold_the_lock;             /* of PyThreadState_New, as os.fork 
 static const struct provider_api* library;
 
 static void FindFunctions(void) {
+  void* finalizing;
+  void* delete_current;
+  int is_new;
+  /* The loader's lock may be held by a thread that waits for the GIL. */
+  Py_BEGIN_ALLOW_THREADS;
   /* The name in 3.13 and later, and the one before. */
-  void* found = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
-  forks_hold_the_lock = found != NULL;
-  if (found == NULL) found = dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
-  memcpy(&is_finalizing, &found, sizeof(found));
-  found = dlsym(RTLD_DEFAULT, "PyThreadState_DeleteCurrent");
-  memcpy(&delete_current_thread, &found, sizeof(found));
+  finalizing = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+  is_new = finalizing != NULL;
+  if (finalizing == NULL) finalizing = dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
+  delete_current = dlsym(RTLD_DEFAULT, "PyThreadState_DeleteCurrent");
+  Py_END_ALLOW_THREADS;
+  forks_hold_the_lock = is_new;
+  memcpy(&is_finalizing, &finalizing, sizeof(finalizing));
+  memcpy(&delete_current_thread, &delete_current, sizeof(delete_current));
 }
 
 /* Returns true once the interpreter shuts down: a thread that then acquires the GIL is ended, or

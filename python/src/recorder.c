@@ -29,19 +29,22 @@ static const struct jobscope_trace_writer_table* TableOf(void* library) {
   return table->size >= NEEDED_TABLE_BYTES ? table : NULL;
 }
 
-static int Use(void* library) {
-  const struct jobscope_trace_writer_table* const table = TableOf(library);
-  if (table == NULL) return 0;
+static void Use(const struct jobscope_trace_writer_table* table) {
+  if (table == NULL) return;
   jobscope_py_writer = table;
   jobscope_py_mask = table->mask;
-  return 1;
 }
 
 void FindRecorder(void) {
   if (jobscope_py_writer != NULL) return;
+  const struct jobscope_trace_writer_table* table = NULL;
+  /* The loader's lock may be held by a thread that waits for the GIL, here and below. */
+  Py_BEGIN_ALLOW_THREADS;
   /* By its bare name: by path, a second recorder would be loaded, which nobody reads. */
   void* const loaded = dlopen(JOBSCOPE_TRACE_SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  if (loaded != NULL) Use(loaded);
+  if (loaded != NULL) table = TableOf(loaded);
+  Py_END_ALLOW_THREADS;
+  Use(table);
 }
 
 int LoadRecorder(const char* folder) {
@@ -54,19 +57,25 @@ int LoadRecorder(const char* folder) {
                     "the path of the jobscope package is longer than 4,095 bytes");
     return -1;
   }
-  void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* library;
+  const struct jobscope_trace_writer_table* table = NULL;
+  Py_BEGIN_ALLOW_THREADS;
+  library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library != NULL) table = TableOf(library);
+  Py_END_ALLOW_THREADS;
   if (library == NULL) {
     PyErr_Format(PyExc_ImportError,
                  "jobscope's recorder can't be loaded (%s): reinstall the package", dlerror());
     return -1;
   }
-  if (!Use(library)) {
+  if (table == NULL) {
     PyErr_Format(PyExc_ImportError,
                  "the recorder %s in this process is older than the jobscope package: use one "
                  "version of both",
                  JOBSCOPE_TRACE_SONAME);
     return -1;
   }
+  Use(table);
   return 0;
 }
 

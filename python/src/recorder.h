@@ -23,8 +23,8 @@ static inline int MaskHas(uint32_t bit) {
   return (__atomic_load_n(jobscope_py_mask, __ATOMIC_RELAXED) & bit) != 0;
 }
 
-/* Uses a recorder that the process has loaded already, by whomever. Takes some microseconds; does
- * nothing once there is one. */
+/* Uses a recorder that the process has loaded already, by whomever. Takes some microseconds, or as
+ * long as another thread loads a library, without the GIL; does nothing once there is one. */
 void FindRecorder(void);
 
 /* Does the same, else loads the one in `folder`. Returns 0, or -1 with an exception. */
