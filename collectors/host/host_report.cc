@@ -131,8 +131,9 @@ void FillReport(const ReportInput& input, CollectorReport* report) {
     }
   }
   if (input.reader->step_count() > 0) {
+    const uint32_t source = input.reader->step_source();
     report->steps = 0;
-    for (const auto& [tid, line] : *input.lines) *report->steps += line->steps();
+    for (const auto& [tid, line] : *input.lines) *report->steps += line->steps(source);
     report->steps_inferred_from = StepsInferredFrom(*input.reader);
     AddStepPattern(input, report);
   }

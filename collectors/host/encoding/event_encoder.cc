@@ -222,7 +222,7 @@ void EventEncoder::Step(ThreadState* thread, const Site& site, const jobscope_re
     return;
   }
   const uint64_t lost = thread->line->account.lost();
-  thread->line->AddStep(event);
+  thread->line->AddStep(event, group->site);
   if (thread->line->account.lost() == lost && thread->newest_scope_begin < group->begin_ticks) {
     StepMark(thread, clipped, group->depth + 1);
   }

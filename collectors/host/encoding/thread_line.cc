@@ -46,7 +46,7 @@ void ThreadLine::CreateBuilder() {
   seen_appended_ = seen_refused_ = added_ = 0;
 }
 
-void ThreadLine::AddStep(const xspace::SegmentEvent& event) {
+void ThreadLine::AddStep(const xspace::SegmentEvent& event, uint32_t site) {
   if (!Open()) {
     account.Lose(LossCause::kStoreFull);
     return;
@@ -56,7 +56,7 @@ void ThreadLine::AddStep(const xspace::SegmentEvent& event) {
       seen_appended_ = events_->appended_events();
       seen_refused_ = events_->refused_events();
     }
-    open_steps_.push_back(added_);
+    open_steps_.push_back({added_, site});
   }
   AddEvent(event);
 }
@@ -80,11 +80,20 @@ void ThreadLine::ResolveSteps() {
   const uint64_t closed = appended + events_->refused_events();
   if (closed == seen_appended_ + seen_refused_) return;
   // One Add or Flush closes one segment: it was accepted or refused as a whole.
-  const auto end = std::lower_bound(open_steps_.begin(), open_steps_.end(), closed);
-  if (appended != seen_appended_) steps_ += static_cast<uint64_t>(end - open_steps_.begin());
+  const auto end =
+      std::lower_bound(open_steps_.begin(), open_steps_.end(), closed,
+                       [](const OpenStep& step, uint64_t index) { return step.index < index; });
+  if (appended != seen_appended_) {
+    std::for_each(open_steps_.begin(), end, [this](const OpenStep& step) { ++steps_[step.site]; });
+  }
   open_steps_.erase(open_steps_.begin(), end);
   seen_appended_ = appended;
   seen_refused_ = closed - appended;
+}
+
+uint64_t ThreadLine::steps(uint32_t site) const {
+  const auto found = steps_.find(site);
+  return found == steps_.end() ? 0 : found->second;
 }
 
 void ThreadLine::Flush() {

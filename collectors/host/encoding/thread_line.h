@@ -45,8 +45,8 @@ class ThreadLine {
     events_->Add(event);
     if (!open_steps_.empty()) ResolveSteps();
   }
-  // Adds a whole step; it is counted once it is in the trace.
-  void AddStep(const xspace::SegmentEvent& event);
+  // Adds a whole step of a site; it is counted once it is in the trace.
+  void AddStep(const xspace::SegmentEvent& event, uint32_t site);
   void AddCounter(const xspace::SegmentEvent& event);
 
   // Appends the open segments, so that a quiet thread does not hold them back.
@@ -55,8 +55,8 @@ class ThreadLine {
   void Retire();
   bool dirty() const { return dirty_; }
 
-  // Returns the number of whole steps in the trace; valid after Flush.
-  uint64_t steps() const { return steps_; }
+  // Returns the number of the site's whole steps in the trace; valid after Flush.
+  uint64_t steps(uint32_t site) const;
   // Flush adds what the builders accepted and refused; the draining code adds the rest.
   Account account;
 
@@ -84,10 +84,15 @@ class ThreadLine {
   uint64_t settled_appended_ = 0;  // of events_ and counters_: already in `account`
   uint64_t settled_refused_ = 0;
   uint64_t added_ = 0;  // to events_
-  uint64_t steps_ = 0;
-  // Steps in open segments, as indices of events added to events_; and what events_ had accepted
-  // and refused when last checked.
-  std::vector<uint64_t> open_steps_;
+  // By site: another one may become the source of steps later.
+  HashMap<uint32_t, uint64_t> steps_;
+  // Steps in open segments, by their indices among the events added to events_; and what events_ had
+  // accepted and refused when last checked.
+  struct OpenStep {
+    uint64_t index;
+    uint32_t site;
+  };
+  std::vector<OpenStep> open_steps_;
   uint64_t seen_appended_ = 0;
   uint64_t seen_refused_ = 0;
 };

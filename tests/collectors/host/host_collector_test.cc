@@ -120,6 +120,7 @@ TEST_F(HostCollectorTest, OpenScopesThatEndMeanwhileAppearOnce) {
 TEST_F(HostCollectorTest, AStepWithoutASampleIsShownByItsBegin) {
   Begin();
   recorder_.step_count = 1;
+  recorder_.step_source = kStep;
   recorder_.Add(1, JOBSCOPE_KIND_STEP_BEGIN, kStep, kZero + 40, kZero + 40, 0, 12,
                 JOBSCOPE_ARG_INT64);
   End(100);
@@ -130,6 +131,34 @@ TEST_F(HostCollectorTest, AStepWithoutASampleIsShownByItsBegin) {
   EXPECT_EQ(step.start_ps, 40'000);
   EXPECT_EQ(step.end_ps(), 100'000);
   EXPECT_THAT(step.ints, Contains(Pair("clipped_step", 12)));
+}
+
+TEST_F(HostCollectorTest, OnlyStepsOfTheSourceCount) {
+  constexpr uint32_t kEval = 20;
+  constexpr uint32_t kInferred = 21;
+  recorder_.sites[kEval] = {"eval", "", "", 0, JOBSCOPE_BIT_STEP, JOBSCOPE_ROLE_STEP, {}};
+  recorder_.sites[kInferred] = {"batch", "", "", 0, JOBSCOPE_BIT_STEP, JOBSCOPE_ROLE_INFERRED_STEP,
+                                {}};
+  const auto step = [this](uint32_t site, uint64_t begin, uint64_t end, uint8_t depth = 0) {
+    recorder_.Add(1, JOBSCOPE_KIND_STEP, site, kZero + begin, kZero + end, depth, begin,
+                  JOBSCOPE_ARG_INT64);
+  };
+  Begin();
+  recorder_.step_count = 1;
+  recorder_.step_source = kInferred;
+  step(kInferred, 10, 20);
+  session_.Drain();
+  recorder_.step_count = 3;  // the program marks its steps from now on
+  recorder_.step_source = kStep;
+  step(kEval, 32, 38, 1);
+  step(kStep, 30, 40);
+  step(kStep, 40, 50);
+  step(kEval, 50, 60);
+  step(kEval, 60, 70);
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().steps, 2u);
+  EXPECT_EQ(session_.Named("eval").size(), 3u);
 }
 
 TEST_F(HostCollectorTest, WithoutAStepSourceStepsAreNotKnown) {
@@ -147,6 +176,7 @@ TEST_F(HostCollectorTest, StepWindowRebasesTheZero) {
   recorder_.Scope(1, kPlain, kZero + 1, kZero + 2);  // while it waits: not of the session
   session_.Drain();
   recorder_.step_count = 2;
+  recorder_.step_source = kStep;
   recorder_.trigger = {JOBSCOPE_TRIGGER_OPEN, 5, 0, kZero + 1000, 0};
   recorder_.Add(1, JOBSCOPE_KIND_STEP_BEGIN, kStep, kZero + 1000, kZero + 1000, 0, 5,
                 JOBSCOPE_ARG_INT64);

@@ -28,6 +28,7 @@ class StepBeginsTest : public HostCollectorTest {
  protected:
   StepBeginsTest() {
     recorder_.step_count = 1;
+    recorder_.step_source = kStep;
     recorder_.sites[kWait] = {
         "loader", "", "", 0, JOBSCOPE_BIT_INPUT_WAIT, JOBSCOPE_ROLE_INPUT_WAIT, {}};
   }
