@@ -21,11 +21,6 @@ Verdict Failed(Phase phase, std::string reason) {
   return {Outcome::kFailed, phase, std::move(reason), std::nullopt};
 }
 
-std::string PathOfPart(const RunDirectory& directory, const std::string& stem, size_t part) {
-  if (part == 1) return absl::StrCat(stem, ".xplane.pb");
-  return absl::StrCat("../", directory.run(), ".part", part, "/", stem, ".xplane.pb");
-}
-
 // Counts omitted events as lost: they were attempted, and are not in the trace.
 void LeaveOut(uint64_t events, LossCause cause, v1::Summary* summary) {
   if (events == 0 || summary->events() < events) return;
@@ -150,7 +145,8 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
           parts.size() == 1 ? "" : absl::StrCat("part ", i + 1, " of ", parts.size(), ": ");
       return Failed(Phase::kWrite, absl::StrCat(of, written.message()));
     }
-    account->files.push_back({PathOfPart(directory, stem, i + 1), file->bytes(), parts[i].events});
+    account->files.push_back(
+        {directory.RelativePath(stem, static_cast<int>(i + 1)), file->bytes(), parts[i].events});
   }
   judged.files = account->files;
   *account = std::move(judged);

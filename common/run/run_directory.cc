@@ -259,6 +259,11 @@ absl::StatusOr<std::unique_ptr<FileSink>> RunDirectory::CreateTrace(const std::s
   return FileSink::Create(directory, absl::StrCat(stem, ".xplane.pb"), file_mode_);
 }
 
+std::string RunDirectory::RelativePath(const std::string& stem, int part) const {
+  const std::string file = absl::StrCat(stem, ".xplane.pb");
+  return part == 1 ? file : absl::StrCat(PartPath(absl::StrCat("../", run_), part), "/", file);
+}
+
 absl::Status RunDirectory::WriteManifest(const std::string& json) const {
   absl::StatusOr<std::unique_ptr<FileSink>> file =
       FileSink::Create(path_, "capture.json", file_mode_);

@@ -63,6 +63,9 @@ class RunDirectory {
   absl::StatusOr<std::unique_ptr<FileSink>> CreateTrace(const std::string& stem,
                                                         int part = 1) const;
 
+  // Returns the path of that file relative to the run's directory, as the manifest has it.
+  std::string RelativePath(const std::string& stem, int part) const;
+
   // Writes capture.json atomically. A run without it is unfinished, so write it last.
   absl::Status WriteManifest(const std::string& json) const;
 

@@ -200,7 +200,8 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Session
   worker.phase = Phase::kDone;
   FillFromSummary(session.summary, &worker);
   for (size_t i = 0; i < assembler->parts().size(); ++i) {
-    absl::StatusOr<std::unique_ptr<FileSink>> file = Begin(stem, static_cast<int>(i) + 1, run);
+    const int part = static_cast<int>(i) + 1;
+    absl::StatusOr<std::unique_ptr<FileSink>> file = Begin(stem, part, run);
     if (!file.ok()) return file.status();
     absl::Status status = assembler->Write(i, file->get());
     if (status.ok()) status = (*file)->Publish();
@@ -210,7 +211,7 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Session
       return run->abandoned ? ExitError() : status;
     }
     ManifestFile entry;
-    entry.path = (*file)->path().substr(run->directory.repository().size() + 1);
+    entry.path = run->directory.RelativePath(stem, part);
     entry.bytes = (*file)->bytes();
     entry.events = assembler->parts()[i].events;
     worker.files.push_back(std::move(entry));

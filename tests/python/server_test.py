@@ -327,6 +327,14 @@ class CaptureTest(unittest.TestCase):
                 self.assertEqual(len(xspace.named(xspace.host_events(it.result.run_directory), "once")), 1)
             self.assertEqual(len(runs), 5)
 
+    def test_report_of_a_capture(self):
+        with tempfile.TemporaryDirectory() as logdir:
+            with jobscope.capture(logdir) as it:
+                pass
+            code, text, errors = workers.run_client("report", it.result.run_directory, name="jobscope")
+            self.assertEqual(code, 0, errors)
+            self.assertNotIn("capture.json", text + errors, "it names all files of the run")
+
     def test_a_block_that_raises_is_captured_too(self):
         with tempfile.TemporaryDirectory() as logdir:
             it = jobscope.capture(logdir)

@@ -81,6 +81,27 @@ TEST_F(ProgrammaticCaptureTest, WritesARunDirectoryThatSaysWhatIsInIt) {
   EXPECT_EQ(manifest["lost"], 2);
 }
 
+// The paths are relative to the run's directory, also those of parts beside it.
+TEST_F(ProgrammaticCaptureTest, TheManifestNamesTheFilesOfAllParts) {
+  for (const bool parts : {false, true}) {
+    fake_.set_events(1000);
+    ProgrammaticRequest request = Request();
+    if (parts) request.part_limit_bytes = 6000;
+    ASSERT_TRUE(capture_->Start(request).ok());
+    const auto result = capture_->Stop();
+    ASSERT_TRUE(result.ok()) << result.status();
+    const std::filesystem::path run = result->run_directory;
+    const auto manifest = nlohmann::json::parse(Read(run / "capture.json"));
+    const auto& files = manifest["workers"][0]["files"];
+    EXPECT_EQ(files.size() > 1, parts) << files;
+    for (const auto& file : files) {
+      const std::filesystem::path path = run / file["path"].get<std::string>();
+      ASSERT_TRUE(std::filesystem::exists(path)) << path;
+      EXPECT_EQ(std::filesystem::file_size(path), file["bytes"]) << path;
+    }
+  }
+}
+
 TEST_F(ProgrammaticCaptureTest, WhatAHungCollectorLostIsNotKnown) {
   fake_.HangIn("stop");
   ASSERT_TRUE(capture_->Start(Request()).ok());

@@ -58,6 +58,8 @@ class FakeCollector : public Collector {
   void set_lost_so_far(uint64_t lost) { lost_so_far_ = lost; }
   void set_recording_since(uint64_t ticks) { recording_since_ = ticks; }
   void set_watches_steps(bool watches) { watches_steps_ = watches; }
+  // Before the session: how many events Stop writes, one each millisecond.
+  void set_events(int events) { events_ = events; }
   // Before the session: what Report tells of steps.
   void set_steps(uint64_t steps, std::string inferred_from) {
     steps_ = steps;
@@ -117,7 +119,7 @@ class FakeCollector : public Collector {
     }
     return absl::Milliseconds(1);
   }
-  // Writes one event, so that a session has something to show.
+  // Writes one event or as many as were set, so that a session has something to show.
   absl::Status Stop(uint64_t end_ticks) override {
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -129,18 +131,20 @@ class FakeCollector : public Collector {
     const int64_t line = names.Line(plane, 1, "line");
     xspace::SegmentBuilder segment(arm_request_.sink, plane, line, 1);
     xspace::SegmentEvent event;
-    event.start_ps = 1;
     event.duration_ps = 1;
     event.metadata_id = names.Event(plane, "event");
-    segment.Add(event);
+    for (int i = 0; i < events_; ++i) {
+      event.start_ps = 1 + i * int64_t{1'000'000'000};
+      segment.Add(event);
+    }
     segment.Flush();
     return absl::OkStatus();
   }
   CollectorReport Report() override {
     (void)Enter("report");
     CollectorReport report;
-    report.attempted = 3;
-    report.events = 1;
+    report.attempted = events_ + 2;
+    report.events = events_;
     report.lost_by_cause[LossCause::kOverwritten] = 2;
     report.steps = steps_;
     report.steps_inferred_from = steps_inferred_from_;
@@ -179,6 +183,7 @@ class FakeCollector : public Collector {
   uint64_t open_ticks_ = 0;
   uint64_t close_ticks_ = 0;
   bool watches_steps_ = false;
+  int events_ = 1;
 };
 
 }  // namespace jobscope
