@@ -49,6 +49,15 @@ IsRecording FindIsRecording(const std::string& pytorch) {
 
 }  // namespace
 
+std::string FindStragglerDetector() {
+  // The second is the name of older versions.
+  for (const std::string_view prefix : {"nvrx_cupti_module", "cupti_module"}) {
+    const std::string path = FindLoadedLibrary(prefix);
+    if (!path.empty()) return std::string(FileNameOf(path));
+  }
+  return {};
+}
+
 bool PyTorchHasCuda() { return !FindLoadedLibrary(kPyTorchCuda).empty(); }
 
 OtherProfiler FindOtherProfiler(absl::Duration timeout) {

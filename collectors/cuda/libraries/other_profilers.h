@@ -26,6 +26,11 @@ struct OtherProfiler {
       name;  // of kInjected: the file name; of kUnknown: the candidates, if there are several
 };
 
+// Returns the file name of the straggler detector of nvidia-resiliency-ext; empty: it is not loaded.
+// It never subscribes, and registers its buffers with CUPTI once: a capture would replace them for
+// the rest of the job.
+std::string FindStragglerDetector();
+
 // Returns whether a PyTorch with CUDA support is loaded: its Kineto may subscribe at any time.
 bool PyTorchHasCuda();
 

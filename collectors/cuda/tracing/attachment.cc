@@ -127,6 +127,14 @@ bool Attachment::GoWithoutSubscription(CuptiResult result) {
 }
 
 bool Attachment::Subscribe() {
+  call = "looking for other profilers";
+  if (const std::string detector = FindStragglerDetector(); !detector.empty()) {
+    status_ = absl::FailedPreconditionError(absl::StrCat(
+        "the straggler detector of nvidia-resiliency-ext (", detector,
+        ") uses CUPTI in this process, and a capture would take its records away for the rest of "
+        "the job; to trace the GPUs, start the job without the straggler detector"));
+    return false;
+  }
   const bool beside_kineto = PyTorchHasCuda();
   call = "cuptiSubscribe";
   const CuptiResult result = api_->cuptiSubscribe(&subscriber_, &OnCallback, nullptr);

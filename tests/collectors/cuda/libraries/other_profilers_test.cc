@@ -204,6 +204,26 @@ TEST_F(OtherProfilersTest, APyTorchWithoutCudaSubscribesNever) {
   });
 }
 
+// It registers its buffers once, without a subscription.
+TEST_F(OtherProfilersTest, AStragglerDetectorKeepsItsBuffers) {
+  for (const char* const detector : {FAKE_DETECTOR, FAKE_OLD_DETECTOR}) {
+    InAProcess([this, detector] {
+      Load(detector);
+      Refused("start the job without the straggler detector");
+      EXPECT_EQ(gpu().Calls("cuptiSubscribe"), 0u);
+      EXPECT_EQ(collector().Describe().state, CollectorState::kFailed);
+    });
+  }
+}
+
+TEST_F(OtherProfilersTest, BuffersOfAnotherProfilerAreReported) {
+  Begin();
+  uint64_t theirs[8] = {};
+  gpu().Return(theirs, nullptr, 0);
+  Finish();
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("that profiler has lost")));
+}
+
 TEST_F(OtherProfilersTest, SomebodyUnknownIsLeftAlone) {
   InAProcess([this] {
     gpu().SetOwner("");
