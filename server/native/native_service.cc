@@ -13,10 +13,10 @@
 #include "common/process/pid_space.h"
 #include "server/limits.h"
 #include "server/native/clock_stream.h"
+#include "server/native/step_progress.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/request_validation.h"
 #include "server/rpc/unary_call.h"
-#include "server/services/monitor.h"
 
 namespace jobscope {
 
@@ -145,13 +145,12 @@ v1::DescribeResponse NativeService::Description() const {
   const StepHistory steps = dependencies_.steps();
   response.set_steps(steps.count);
   response.set_steps_inferred_from(steps.inferred_from);
-  if (steps.current.has_value()) {
-    response.set_current_step(steps.current->number);
+  const bool known = steps.current.has_value() || !steps.recent.empty();
+  if (const auto state = StepStateOf(steps); known && state.has_value()) {
+    response.set_current_step(state->current());
     response.set_has_current_step(true);
+    response.set_step_time_ms(state->step_time_ms());
   }
-  // Over all steps that the recorder still knows: at most 256.
-  response.set_step_time_ms(
-      absl::ToDoubleMilliseconds(SummarizeSteps(steps, absl::InfiniteDuration()).average));
   response.set_start_unix_ns(dependencies_.start_unix_ns);
   if (dependencies_.gpus) *response.mutable_gpus() = dependencies_.gpus.latest();
   return response;

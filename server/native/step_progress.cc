@@ -39,18 +39,8 @@ std::optional<v1::StepState> StepStateOf(const StepHistory& history) {
   // How many of the newest steps count: enough to see more than pauses, few enough to follow a
   // change.
   constexpr size_t kNewest = 17;
-  struct Begin {
-    int64_t number;
-    absl::Duration ago;
-  };
-  std::vector<Begin> newest;  // newest first
-  if (history.current.has_value()) {
-    newest.push_back({history.current->number, history.current->length});
-  }
-  for (auto step = history.recent.rbegin();
-       step != history.recent.rend() && newest.size() < kNewest; ++step) {
-    newest.push_back({step->number, step->ended + step->length});
-  }
+  std::vector<StepBegin> newest = StepBegins(history);
+  if (newest.size() > kNewest) newest.resize(kNewest);
   v1::StepState state;
   state.set_begun(history.count);
   state.set_by_ordinal(true);

@@ -2,6 +2,8 @@
 #include "server/services/monitor.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,32 @@ constexpr uint64_t kOldGpusMs = 2'000;
 
 double Milliseconds(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
 
+// Summary of the times from the begin of a step to that of the next one.
+struct StepTimes {
+  int64_t count = 0;
+  bool in_window = true;
+  absl::Duration average, shortest, longest;
+};
+
+// Summarizes the times that ended within `window` before now; all recent ones if none did.
+StepTimes SummarizeSteps(const StepHistory& steps, absl::Duration window) {
+  const std::vector<StepBegin> begins = StepBegins(steps);
+  StepTimes times;
+  if (begins.size() < 2) return times;
+  times.in_window = begins[0].ago <= window;
+  times.shortest = absl::InfiniteDuration();
+  for (size_t i = 0; i + 1 < begins.size(); ++i) {
+    if (times.in_window && begins[i].ago > window) break;
+    const absl::Duration time = begins[i + 1].ago - begins[i].ago;
+    ++times.count;
+    times.average += time;
+    times.shortest = std::min(times.shortest, time);
+    times.longest = std::max(times.longest, time);
+  }
+  times.average /= times.count;
+  return times;
+}
+
 std::string DescribeSteps(const StepHistory& steps, const StepTimes& times) {
   if (steps.count == 0) return "steps: none recorded (mark them with JOBSCOPE_STEP)\n";
   std::string text = absl::StrCat("steps: ", steps.count, " begun");
@@ -30,9 +58,9 @@ std::string DescribeSteps(const StepHistory& steps, const StepTimes& times) {
   text.push_back('\n');
   if (times.count == 0) return text;
   absl::StrAppendFormat(
-      &text, "step time: avg %.3f ms, min %.3f ms, max %.3f ms (%d steps %s)\n",
+      &text, "step time: avg %.3f ms, min %.3f ms, max %.3f ms (begin to begin, %d %s)\n",
       Milliseconds(times.average), Milliseconds(times.shortest), Milliseconds(times.longest),
-      times.count, times.in_window ? "ended in this time" : "before it: none ended in this time");
+      times.count, times.in_window ? "in this time" : "before it: none in this time");
   return text;
 }
 
@@ -75,27 +103,6 @@ ProcessUsage ReadProcessUsage() {
   const ProcessSample sample = ProcessUsageReader().Read();
   return {absl::Now(), SteadyNow(), absl::Nanoseconds(static_cast<int64_t>(sample.cpu_ns)),
           sample.rss_bytes};
-}
-
-StepTimes SummarizeSteps(const StepHistory& steps, absl::Duration window) {
-  std::vector<StepTiming> chosen;
-  for (const StepTiming& step : steps.recent) {
-    if (step.ended <= window) chosen.push_back(step);
-  }
-  StepTimes times;
-  times.in_window = !chosen.empty();
-  if (chosen.empty()) chosen = steps.recent;
-  if (chosen.empty()) return times;
-  times.count = chosen.size();
-  times.shortest = absl::InfiniteDuration();
-  absl::Duration sum;
-  for (const StepTiming& step : chosen) {
-    sum += step.length;
-    times.shortest = std::min(times.shortest, step.length);
-    times.longest = std::max(times.longest, step.length);
-  }
-  times.average = sum / static_cast<int64_t>(chosen.size());
-  return times;
 }
 
 tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call, const ProcessUsage& before,

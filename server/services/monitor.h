@@ -24,15 +24,6 @@ struct ProcessUsage {
 };
 ProcessUsage ReadProcessUsage();
 
-// Summary of the steps that ended within `window` before now; of all recent ones if none did
-// (`in_window` is then false).
-struct StepTimes {
-  uint64_t count = 0;
-  bool in_window = true;
-  absl::Duration average, shortest, longest;
-};
-StepTimes SummarizeSteps(const StepHistory& steps, absl::Duration window);
-
 // `before` and `after` bracket the requested time; `steps` is read at its end. With a duration of
 // 0, CPU is unknown and absent from the text. `gpus` null: this worker does not ask for GPUs.
 tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call, const ProcessUsage& before,

@@ -29,6 +29,15 @@ struct StepHistory {
   std::string inferred_from;          // empty: the program marks its steps, or there are none
 };
 
+struct StepBegin {
+  int64_t number = 0;
+  absl::Duration ago;
+};
+
+// Returns when the steps of `history` began, newest first. The time of a step is that from its begin
+// to the next one's: a program may wait for its batch before it marks the step.
+std::vector<StepBegin> StepBegins(const StepHistory& history);
+
 // Reads the newest steps. Thread-safe. Takes microseconds. Never blocks a recording thread.
 using StepSource = std::function<StepHistory()>;
 

@@ -230,6 +230,20 @@ TEST(StepStateTest, APauseIsNoLengthOfAStep) {
   EXPECT_DOUBLE_EQ(StepStateOf(history)->step_time_ms(), 2);
 }
 
+TEST(StepStateTest, AStepWithoutAnEndIsNotTheNewest) {
+  StepHistory history;
+  history.count = 4;
+  history.current = StepTiming{1, absl::Milliseconds(90), absl::ZeroDuration()};
+  for (const int64_t step : {0, 2, 3}) {
+    history.recent.push_back(
+        {step, absl::Milliseconds(10), absl::Milliseconds(20 + 30 * (3 - step))});
+  }
+  const auto state = StepStateOf(history);
+  EXPECT_EQ(state->current(), 3);
+  EXPECT_DOUBLE_EQ(state->step_time_ms(), 30);
+  EXPECT_TRUE(state->increasing());
+}
+
 TEST(StepStateTest, NumbersThatFellInEachEpochDoNotRise) {
   StepHistory history;
   history.count = 1'050;

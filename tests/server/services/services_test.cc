@@ -42,10 +42,11 @@ TEST_F(MonitorTest, TellsStepTimesCpuAndMemory) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     steps_.count = 4;
-    steps_.recent = {{0, absl::Milliseconds(500), absl::Minutes(1)},
-                     {1, absl::Milliseconds(10), absl::Milliseconds(2)},
-                     {2, absl::Milliseconds(20), absl::Milliseconds(1)}};
-    steps_.current = StepTiming{3, absl::Milliseconds(1), absl::ZeroDuration()};
+    // They begin 63, 33, 23 and 3 ms ago: the loop waits between its marks.
+    steps_.recent = {{0, absl::Milliseconds(4), absl::Milliseconds(59)},
+                     {1, absl::Milliseconds(4), absl::Milliseconds(29)},
+                     {2, absl::Milliseconds(4), absl::Milliseconds(19)}};
+    steps_.current = StepTiming{3, absl::Milliseconds(3), absl::ZeroDuration()};
   }
   tensorflow::MonitorResponse response;
   const absl::Time start = absl::Now();
@@ -53,14 +54,57 @@ TEST_F(MonitorTest, TellsStepTimesCpuAndMemory) {
   EXPECT_GE(absl::Now() - start, absl::Milliseconds(99));
   const auto& result = response.monitor_result();
   EXPECT_EQ(result.response_type(), tensorflow::ProfilerServiceMonitorResult::UTIL_IDLE_STEP);
-  EXPECT_DOUBLE_EQ(result.step_time_ms_avg(), 15);
+  EXPECT_DOUBLE_EQ(result.step_time_ms_avg(), 20);
   EXPECT_DOUBLE_EQ(result.step_time_ms_min(), 10);
-  EXPECT_DOUBLE_EQ(result.step_time_ms_max(), 20);
+  EXPECT_DOUBLE_EQ(result.step_time_ms_max(), 30);
   EXPECT_THAT(
       response.data(),
-      AllOf(HasSubstr("time: 20"), HasSubstr("steps: 4 begun, number 3 runs"),
-            HasSubstr("avg 15.000 ms, min 10.000 ms, max 20.000 ms (2 steps ended in this time)"),
-            HasSubstr("cpu: "), HasSubstr("rss: ")));
+      AllOf(
+          HasSubstr("time: 20"), HasSubstr("steps: 4 begun, number 3 runs"),
+          HasSubstr("avg 20.000 ms, min 10.000 ms, max 30.000 ms (begin to begin, 3 in this time)"),
+          HasSubstr("cpu: "), HasSubstr("rss: ")));
+}
+
+TEST_F(MonitorTest, TellsStepTimesOfBeforeIfNoneEndedMeanwhile) {
+  StartServer();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    steps_.count = 3;
+    steps_.recent = {{0, absl::Milliseconds(4), absl::Hours(1) + absl::Milliseconds(50)},
+                     {1, absl::Milliseconds(4), absl::Hours(1)}};
+  }
+  tensorflow::MonitorResponse response;
+  ASSERT_TRUE(Monitor(1, &response).ok());
+  EXPECT_DOUBLE_EQ(response.monitor_result().step_time_ms_avg(), 50);
+  EXPECT_THAT(response.data(), HasSubstr("(begin to begin, 1 before it: none in this time)"));
+}
+
+TEST_F(MonitorTest, AStepThatEndedBeforeTheTimeDoesNotCount) {
+  StartServer();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    steps_.count = 4;
+    steps_.recent = {{0, absl::Milliseconds(4), absl::Hours(3)},
+                     {1, absl::Milliseconds(4), absl::Hours(2)},
+                     {2, absl::Milliseconds(4), absl::ZeroDuration()}};
+  }
+  tensorflow::MonitorResponse response;
+  ASSERT_TRUE(Monitor(100, &response).ok());
+  EXPECT_THAT(response.data(), HasSubstr("(begin to begin, 1 in this time)"));
+}
+
+TEST_F(MonitorTest, OneStepHasNoTime) {
+  StartServer();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    steps_.count = 1;
+    steps_.recent = {{0, absl::Milliseconds(4), absl::Milliseconds(1)}};
+  }
+  tensorflow::MonitorResponse response;
+  ASSERT_TRUE(Monitor(0, &response).ok());
+  EXPECT_EQ(response.monitor_result().response_type(),
+            tensorflow::ProfilerServiceMonitorResult::EMPTY_RESULT);
+  EXPECT_THAT(response.data(), HasSubstr("steps: 1 begun\n"));
 }
 
 TEST_F(MonitorTest, AnswersAtOnceWithoutADuration) {
@@ -275,15 +319,44 @@ TEST_F(NativeTest, DescribesSteps) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     steps_.count = 9;
-    steps_.current = StepTiming{8, {}, {}};
-    steps_.recent = {{6, absl::Milliseconds(10), absl::Hours(1)},
-                     {7, absl::Milliseconds(20), absl::Hours(1)}};
+    steps_.recent = {{6, absl::Milliseconds(10), absl::Milliseconds(63)},
+                     {7, absl::Milliseconds(20), absl::Milliseconds(23)}};
+    steps_.current = StepTiming{8, absl::Milliseconds(3), {}};
   }
   const v1::DescribeResponse description = Describe();
   EXPECT_EQ(description.steps(), 9u);
   EXPECT_TRUE(description.has_current_step());
   EXPECT_EQ(description.current_step(), 8);
-  EXPECT_DOUBLE_EQ(description.step_time_ms(), 15);
+  EXPECT_DOUBLE_EQ(description.step_time_ms(), 30);
+}
+
+// A loop that waits for its batch outside its steps: most of the time none runs.
+TEST_F(NativeTest, DescribesStepsWithAWaitBetweenThem) {
+  StartServer();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    steps_.count = 3;
+    for (int64_t step = 0; step < 3; ++step) {
+      steps_.recent.push_back(
+          {step, absl::Milliseconds(10), absl::Milliseconds(20 + 70 * (2 - step))});
+    }
+  }
+  const v1::DescribeResponse description = Describe();
+  EXPECT_TRUE(description.has_current_step());
+  EXPECT_EQ(description.current_step(), 2);
+  EXPECT_DOUBLE_EQ(description.step_time_ms(), 70);
+}
+
+TEST_F(NativeTest, OneStepHasNoTimeYet) {
+  StartServer();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    steps_.count = 1;
+    steps_.recent = {{5, absl::Milliseconds(10), absl::Milliseconds(20)}};
+  }
+  const v1::DescribeResponse description = Describe();
+  EXPECT_EQ(description.current_step(), 5);
+  EXPECT_DOUBLE_EQ(description.step_time_ms(), 0);
 }
 
 TEST_F(NativeTest, TellsWhoIsBusy) {
