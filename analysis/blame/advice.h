@@ -41,6 +41,14 @@ inline constexpr std::string_view kAdviceForSleep =
     "find what it waits for: put a scope, or jobscope.input_wait, around it, or capture with "
     "--python_tracer_level=1";
 
+// Time that nothing explains, in a trace with Python functions. Their times are over all threads,
+// also those that wait for work: none of them is named as the cause.
+inline constexpr std::string_view kAdviceForPythonFunctions =
+    "find it among the Python functions: see the rows $file.py:line function with the most self "
+    "time in the table of scopes and operators; put a scope, or jobscope.input_wait, around what "
+    "it "
+    "calls there";
+
 // What to do where nothing can be decided.
 inline constexpr std::string_view kAdviceNoSteps =
     "mark them: JOBSCOPE_STEP or jobscope.step; docs/frameworks.md tells which are inferred";

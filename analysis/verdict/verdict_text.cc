@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -129,6 +130,22 @@ std::string GainText(const Finding& finding) {
   return text + ")";
 }
 
+// Returns whether Python functions of these workers were recorded, by sampling or by calls. Sampled
+// ones have a timeline of their own, so they explain no time of the step thread.
+bool HasPythonFunctions(const Report& report, const Finding& finding) {
+  const auto has = [](const WorkerRow& row) {
+    const auto& names = row.view.digest->operators();
+    return std::any_of(names.begin(), names.end(), [](const v1::DigestName& name) {
+      return absl::StartsWith(name.name(), "$");
+    });
+  };
+  if (finding.workers.empty()) {
+    return std::any_of(report.workers.begin(), report.workers.end(), has);
+  }
+  return std::any_of(finding.workers.begin(), finding.workers.end(),
+                     [&](size_t w) { return has(report.workers[w]); });
+}
+
 std::string AdviceText(const Report& report, const Finding& finding) {
   if (finding.step_class == StepClass::kWaiting && report.missing.empty() &&
       report.workers.size() > 1) {
@@ -138,8 +155,9 @@ std::string AdviceText(const Report& report, const Finding& finding) {
     return std::string(kAdviceForTurns);
   }
   if (!finding.limits.empty()) return std::string(AdviceForLimit(finding.limits.front().limit));
-  if (finding.step_class == StepClass::kUnexplained && finding.asleep_ms.has_value()) {
-    return std::string(kAdviceForSleep);
+  if (finding.step_class == StepClass::kUnexplained) {
+    if (HasPythonFunctions(report, finding)) return std::string(kAdviceForPythonFunctions);
+    if (finding.asleep_ms.has_value()) return std::string(kAdviceForSleep);
   }
   const std::string_view name =
       finding.names.empty() ? std::string_view() : std::string_view(finding.names.front().name);

@@ -11,7 +11,9 @@
 namespace jobscope::analysis {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class OneWorkerTest : public RunFixture {};
 
@@ -86,6 +88,38 @@ TEST_F(OneWorkerTest, SleepsForWhoKnowsWhat) {
   EXPECT_NEAR(report["verdict"]["asleep_ms"].get<double>(), 7, 0.001);
   EXPECT_NEAR(report["workers"][0]["asleep_ms"].get<double>(), 7, 0.001);
   EXPECT_THAT(report["verdict"]["why"].dump(), HasSubstr("sleeps for 7.00 ms per step"));
+  EXPECT_THAT(report["verdict"]["advice"].get<std::string>(), HasSubstr("--python_tracer_level=1"));
+}
+
+// Python was sampled: the report neither advises to sample it nor calls a function the cause.
+TEST_F(OneWorkerTest, SleepsInAPythonFunction) {
+  TraceFile trace;
+  trace.NameLine("/host:CPU", 1, "MainThread/4711");
+  trace.NameLine("/host:CPU", 2, "MainThread/4711 (python samples)");
+  for (int step = 0; step < 20; ++step) {
+    trace.Step(step, step * 10, step * 10 + 10, {{"cpu_ns", 1'000'000}, {"run_delay_ns", 0}});
+  }
+  trace.Event("$un.py:3 wait_for_lock", 0, 200, {{"samples", 20}}, {}, "/host:CPU", 2);
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["class"], "unexplained");
+  EXPECT_NEAR(report["verdict"]["asleep_ms"].get<double>(), 9, 0.001);
+  EXPECT_THAT(report["verdict"]["advice"].get<std::string>(),
+              AllOf(HasSubstr("$file.py:line function"), Not(HasSubstr("python_tracer_level"))));
+  EXPECT_EQ(report["operators"][0]["name"], "$un.py:3 wait_for_lock");
+}
+
+TEST_F(OneWorkerTest, ComputesInAPythonFunction) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) trace.Step(step, step * 10, step * 10 + 10);
+  trace.Event("$un.py:9 decode", 0, 200, {{"samples", 20}}, {}, "/host:CPU", 2);
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["class"], "unexplained");
+  EXPECT_THAT(verdict["advice"].get<std::string>(),
+              AllOf(HasSubstr("$file.py:line function"), Not(HasSubstr("python_tracer_level"))));
 }
 
 TEST_F(OneWorkerTest, KeepsItsDeviceBusy) {
