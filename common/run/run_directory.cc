@@ -28,15 +28,16 @@ constexpr int kMaxPart = 9999;
 // Maximum number of captures that begin in the same second in one logdir.
 constexpr int kMaxSuffix = 10000;
 
-absl::Status BadLogdir(const std::string& logdir, absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("logdir ", logdir, ": ", why, "; name a directory that can be written"));
+absl::Status Cannot(absl::string_view verb, const std::string& path, int error) {
+  const std::string text = absl::StrCat("cannot ", verb, " ", path, ": ", std::strerror(error),
+                                        "; name a logdir that can be written");
+  return error == ENAMETOOLONG ? absl::InvalidArgumentError(text) : absl::UnavailableError(text);
 }
 
 absl::Status CheckRoom(const std::string& directory, uint64_t min_free_bytes) {
   struct statvfs system {};
   if (statvfs(directory.c_str(), &system) != 0) {
-    return BadLogdir(directory, std::strerror(errno));
+    return Cannot("examine", directory, errno);
   }
   const uint64_t free_bytes = uint64_t{system.f_bavail} * system.f_frsize;
   if (free_bytes < min_free_bytes) {
@@ -68,8 +69,7 @@ absl::StatusOr<bool> MakeDirectory(const std::string& path, mode_t file_mode) {
     return true;
   }
   if (errno == EEXIST) return false;
-  return absl::InvalidArgumentError(absl::StrCat("cannot create ", path, ": ", std::strerror(errno),
-                                                 "; name a logdir that can be written"));
+  return Cannot("create", path, errno);
 }
 
 // Creates a run's directory. False: the name is taken, also by leftover parts of a removed run:
@@ -91,7 +91,7 @@ absl::Status MakeParents(const fs::path& path, mode_t file_mode) {
   }
   const absl::StatusOr<bool> made = MakeDirectory(path.string(), file_mode);
   if (!made.ok() || *made || fs::is_directory(path, error)) return made.status();
-  return absl::InvalidArgumentError(absl::StrCat(path.string(), " is no directory"));
+  return Cannot("create", path.string(), ENOTDIR);
 }
 
 // In a directory where everybody can create names (/tmp), somebody may have created `child`
@@ -103,17 +103,14 @@ absl::Status CheckOwner(const std::string& parent, const std::string& child,
   if (stat(parent.c_str(), &info) != 0 || (info.st_mode & shared) != shared) {
     return absl::OkStatus();
   }
-  const bool found = lstat(child.c_str(), &info) == 0;
-  const int error = errno;
-  if (found && S_ISDIR(info.st_mode) && (info.st_uid == geteuid() || info.st_uid == 0)) {
+  if (lstat(child.c_str(), &info) != 0) return Cannot("examine", child, errno);
+  if (S_ISDIR(info.st_mode) && (info.st_uid == geteuid() || info.st_uid == 0)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      child,
-      !found                  ? absl::StrCat(" cannot be examined: ", std::strerror(error))
-      : S_ISDIR(info.st_mode) ? absl::StrCat(" belongs to user ", info.st_uid)
-                              : " is a link",
-      ", and everybody may write to ", parent, ": others could read or replace the traces"));
+      child, S_ISDIR(info.st_mode) ? absl::StrCat(" belongs to user ", info.st_uid) : " is a link",
+      ", and everybody may write to ", parent,
+      ": others could read or replace the traces; name another logdir"));
 }
 
 // Creates the logdir if it is missing. One that a team shares may belong to any of them, except in
@@ -174,7 +171,9 @@ RunDirectory::RunDirectory(std::string logdir, std::string run, std::string path
       file_mode_(file_mode) {}
 
 absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& options) {
-  if (options.logdir.empty()) return BadLogdir("''", "it is empty");
+  if (options.logdir.empty()) {
+    return absl::InvalidArgumentError("logdir '': it is empty; name a directory");
+  }
   if (absl::StrContains(options.logdir, "://")) {
     return absl::InvalidArgumentError(
         absl::StrCat("logdir ", options.logdir,
@@ -187,7 +186,7 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& opt
   }
   std::error_code error;
   const fs::path absolute = fs::absolute(options.logdir, error);
-  if (error) return BadLogdir(options.logdir, error.message());
+  if (error) return Cannot("examine", options.logdir, error.value());
   // A normalized "link/.." would not lead to where the link points.
   const bool climbs = absl::StrContains(options.logdir, "..");
   const std::string logdir = (climbs ? absolute : absolute.lexically_normal()).string();
@@ -198,7 +197,10 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& opt
   if (parents.ok()) parents = CheckOwner(logdir, plugins);
   if (parents.ok()) parents = MakeParents(repository, options.file_mode);
   if (parents.ok()) parents = CheckOwner(plugins, repository);
-  if (!parents.ok()) return BadLogdir(options.logdir, parents.message());
+  if (!parents.ok()) {
+    return absl::Status(parents.code(),
+                        absl::StrCat("logdir ", options.logdir, ": ", parents.message()));
+  }
   absl::Status room = CheckRoom(repository, options.min_free_bytes);
   if (!room.ok()) return room;
 

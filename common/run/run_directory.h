@@ -44,10 +44,10 @@ class RunDirectory {
  public:
   // Creates the directory and proves that files can be written into it, so that problems with the
   // logdir show before anybody records. mkdir decides between two captures that want the same name.
-  // kInvalidArgument: the logdir or the name is unusable; or somebody else, but not root, owns
-  // "plugins" in a logdir to which everybody can write, or the logdir in a directory like /tmp
-  // (sticky, and everybody can write to it). kAlreadyExists: a run of the chosen name exists.
-  // kResourceExhausted: not enough space.
+  // kInvalidArgument: the name of the logdir or of the run is unusable; or somebody else, but not
+  // root, owns "plugins" in a logdir to which everybody can write, or the logdir in a directory
+  // like /tmp (sticky, and everybody can write to it). kUnavailable: the logdir cannot be written.
+  // kAlreadyExists: a run of the chosen name exists. kResourceExhausted: not enough space.
   static absl::StatusOr<RunDirectory> Create(const RunDirectoryOptions& options);
 
   const std::string& logdir() const { return logdir_; }  // absolute

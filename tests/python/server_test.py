@@ -2,6 +2,7 @@
 """jobscope.start_server, its errors, and captures of a Python process by the client."""
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -294,10 +295,13 @@ class CaptureTest(unittest.TestCase):
     def test_errors_name_the_remedy(self):
         with self.assertRaisesRegex(jobscope.StateError, "jobscope.start"):
             jobscope.stop()
+        self.assertTrue(issubclass(jobscope.DiskError, OSError))
         with tempfile.NamedTemporaryFile() as file:
-            with self.assertRaises(jobscope.Error) as caught:
-                jobscope.start(file.name)
-            self.assertIn(file.name, str(caught.exception))
+            for logdir in (file.name, "/proc/x"):  # root, too, can create neither
+                with self.assertRaisesRegex(jobscope.DiskError, re.escape(logdir)):
+                    jobscope.start(logdir)
+        with self.assertRaises(jobscope.InvalidError):
+            jobscope.start("gs://bucket/x")
         with tempfile.TemporaryDirectory() as logdir:
             with self.assertRaises(jobscope.InvalidError):
                 jobscope.start(logdir, host_tracer_level=4)

@@ -199,6 +199,7 @@ TEST_F(CaptureTest, NothingIsAskedWhenTheLogdirWillNotDo) {
       Start({"--service_addr=" + worker.address(), "--logdir=" + file + "/x"});
   EXPECT_EQ(capture->Wait(), 2) << capture->err();
   EXPECT_THAT(capture->err(), HasSubstr("logdir " + file));
+  EXPECT_THAT(capture->err(), HasSubstr("; name a logdir that can be written\n"));
   EXPECT_THAT(capture->out(), IsEmpty());
   EXPECT_THAT(worker.requests(), IsEmpty());
 }

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/files/file_sink.h"
 #include "common/run/tfrecord.h"
@@ -225,8 +226,17 @@ TEST(RunDirectory, NamesThatLeadElsewhereAreRefused) {
 TEST(RunDirectory, BadLogdirsAreRefusedByName) {
   const TemporaryDirectory directory;
   const std::string file = directory.Write("file", "");
-  for (const std::string& logdir : {file, file + "/below", std::string("/proc/x"), std::string(),
-                                    std::string("gs://bucket/x")}) {
+  // Those that the system refuses, also to root.
+  for (const std::string& logdir : {file, file + "/below", std::string("/proc/x")}) {
+    const absl::Status status = Create(logdir).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << logdir;
+    EXPECT_THAT(std::string(status.message()),
+                MatchesRegex(absl::StrCat("logdir ", logdir,
+                                          ": cannot create [^;]*; "
+                                          "name a logdir that can be written")));
+  }
+  for (const std::string& logdir : {std::string(), std::string("gs://bucket/x"),
+                                    directory.path() + "/" + std::string(300, 'a')}) {
     const absl::Status status = Create(logdir).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << logdir;
     EXPECT_THAT(std::string(status.message()), HasSubstr(logdir));
@@ -237,7 +247,9 @@ TEST(RunDirectory, ADirectoryThatCannotBeWrittenIsRefused) {
   if (geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
   const TemporaryDirectory logdir;
   chmod(logdir.path().c_str(), 0555);
-  EXPECT_THAT(std::string(Create(logdir.path()).status().message()), HasSubstr("Permission"));
+  const absl::Status status = Create(logdir.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Permission"));
 }
 
 TEST(RunDirectory, TooLittleRoomIsFoundOutAtOnce) {
