@@ -61,11 +61,11 @@ void AddThreads(const ReportInput& input, CollectorReport* report) {
 }
 
 void AddWarnings(const ReportInput& input, const jobscope_totals& totals, CollectorReport* report) {
+  // The session reports which limit was reached.
   if (input.full_after_s.has_value()) {
     report->warnings.push_back(
-        absl::StrFormat("the capture's store was full %.3f s after the start, and for %.3f s in "
-                        "all: host events of that time are lost; give it more memory "
-                        "(JOBSCOPE_STORE_MB), or record less",
+        absl::StrFormat("the capture had no room for events %.3f s after the start, and for %.3f s "
+                        "in all: host events of that time are lost",
                         *input.full_after_s, input.full_for_s));
   }
   if (input.events_without_a_name) {

@@ -116,6 +116,7 @@ absl::Status MakeRequest(const char* logdir, const jobscope_capture_options* giv
   }
   capture.store_bytes =
       options.max_trace_bytes != 0 ? options.max_trace_bytes : limits::kDefaultStoreBytes;
+  capture.store_setting = "max_trace_bytes";
   status.Update(CheckRange("lookback_ms", static_cast<int64_t>(options.lookback_ms), 0,
                            absl::ToInt64Milliseconds(limits::kMaxLookback)));
   capture.lookback = absl::Milliseconds(static_cast<int64_t>(options.lookback_ms));

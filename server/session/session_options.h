@@ -31,6 +31,7 @@ struct SessionOptions {
   bool record_ahead = false;
   RecordingOptions recording;
   uint64_t store_bytes = 256ull << 20;
+  const char* store_setting = "JOBSCOPE_STORE_MB";  // what raises store_bytes, for warnings
   uint64_t max_trace_bytes = 0;  // of events in all; the recording ends there. 0: no ceiling
   std::vector<std::string>
       ignored;  // options that were sent but are unknown; the summary names them

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/guard/resource_guard.h"
 #include "server/session/step_warnings.h"
+#include "server/session/store_warnings.h"
 #include "server/session/summary.h"
 
 namespace jobscope {
@@ -256,13 +257,12 @@ SessionResult SessionRun::Finish() {
   SummaryInput input;
   input.ended_by = control_->ended_by();
   input.command = control_->command();
-  if (input.ended_by == EndedBy::kMaxTraceBytes) {
-    warnings_.push_back(absl::StrCat(
-        "the recording ended early: its events reached this worker's ceiling of ",
-        options_.max_trace_bytes >> 20,
-        " MiB; record less, or have the worker started with a higher JOBSCOPE_MAX_TRACE_MB "
-        "(options.max_trace_bytes)"));
+  const xspace::Store* const sink = context_->store.get();
+  for (std::string& warning :
+       StoreWarnings(*sink, options_, input.ended_by == EndedBy::kMaxTraceBytes)) {
+    warnings_.push_back(std::move(warning));
   }
+  input.only_ceiling_reached = sink->spent() && !sink->lacked_space();
   SessionOptions in_effect = options_;
   in_effect.duration = plan_.duration;
   in_effect.steps = plan_.steps;
@@ -285,8 +285,8 @@ SessionResult SessionRun::Finish() {
   }
   if (!AppendSummary(&result.summary, context_->store.get())) {
     result.status = absl::ResourceExhaustedError(
-        "the store has no room for the capture's summary; ask for a larger store "
-        "(JOBSCOPE_STORE_MB)");
+        absl::StrCat("the store has no room for the capture's summary; ask for a larger store (",
+                     options_.store_setting, ")"));
     return result;
   }
   result.store = store();

@@ -163,6 +163,11 @@ v1::Summary MakeSummary(const SummaryInput& input) {
   }
   summary.set_steps_inferred_from(StepsInferredFrom(*input.tasks));
   for (const v1::CollectorState& state : input.absent) *summary.add_collectors() = state;
+  if (input.only_ceiling_reached) {
+    // Collectors only see that the sink takes no events.
+    const auto full = lost_by_cause.extract(LossCause::kStoreFull);
+    if (!full.empty()) lost_by_cause[LossCause::kMaxTrace] += full.mapped();
+  }
   Append(lost_by_cause, summary.mutable_lost_by_cause());
   for (const std::string& warning : input.warnings) summary.add_warnings(warning);
   for (const v1::CollectorState& state : summary.collectors()) {

@@ -30,6 +30,9 @@ struct SummaryInput {
   uint64_t lookback_ns = 0;
   uint64_t late_ns = 0;
   std::optional<EndedBy> ended_by;  // absent: the session was refused
+  // Collectors found no room for events because the trace had reached its ceiling, never because
+  // the store was full.
+  bool only_ceiling_reached = false;
   std::vector<std::string> warnings;
   std::vector<v1::CollectorState> absent;  // collectors that did not take part
   const std::vector<std::shared_ptr<CollectorTask>>* tasks = nullptr;

@@ -51,8 +51,9 @@ Words WordsFor(LossCause cause) {
               "a provider gave them without a name, with a negative duration, or the like"};
     case LossCause::kMaxTrace:
       return {"max_trace",
-              "the trace has reached the size that --max_trace_mb allows; capture for a shorter "
-              "time, or raise it"};
+              "the trace has reached the size that --max_trace_mb or the worker's ceiling allows; "
+              "capture for a shorter time, record less, or raise --max_trace_mb or the worker's "
+              "JOBSCOPE_MAX_TRACE_MB (max_trace_bytes)"};
     case LossCause::kNoRing:
       return {"no_ring",
               "their threads found no ring because the process's limit on rings was reached; raise "
@@ -75,7 +76,8 @@ Words WordsFor(LossCause cause) {
     case LossCause::kStoreFull:
       return {"store_full",
               "the worker's store was full; capture for a shorter time, record less, or raise "
-              "JOBSCOPE_STORE_MB (store_bytes)"};
+              "JOBSCOPE_STORE_MB (store_bytes), or max_trace_bytes of a capture that the program "
+              "started itself"};
     case LossCause::kTooManyLines:
       return {"too_many_lines", "a provider named more lines than the 128 that it may have"};
     case LossCause::kUnreadable:

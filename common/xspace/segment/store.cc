@@ -109,6 +109,7 @@ struct Store::State {
   size_t used ABSL_GUARDED_BY(mutex) = 0;
   uint64_t refused ABSL_GUARDED_BY(mutex) = 0;
   bool full ABSL_GUARDED_BY(mutex) = false;
+  bool lacked_space ABSL_GUARDED_BY(mutex) = false;
   uint64_t event_bytes_left ABSL_GUARDED_BY(mutex);
   bool spent ABSL_GUARDED_BY(mutex) = false;
   bool closed ABSL_GUARDED_BY(mutex) = false;
@@ -212,6 +213,7 @@ bool Store::Append(ItemKind kind, std::string_view body) {
       // An item that never fits says nothing about the others.
       if (is_events && RoundUp(BytesOf(body.size()), kPageBytes) <= state_->event_cap) {
         state_->full = true;
+        state_->lacked_space |= !refused;
         state_->returned_when_full = returned;
       }
     }
@@ -342,6 +344,16 @@ size_t Store::mapped_bytes() const { return state_->pool->mapped_bytes(); }
 uint64_t Store::refused_items() const {
   const MutexLock lock(&state_->mutex);
   return state_->refused;
+}
+
+bool Store::spent() const {
+  const MutexLock lock(&state_->mutex);
+  return state_->spent;
+}
+
+bool Store::lacked_space() const {
+  const MutexLock lock(&state_->mutex);
+  return state_->lacked_space;
 }
 
 }  // namespace jobscope::xspace

@@ -81,6 +81,8 @@ class Store : public ItemSink {
   size_t used_bytes() const;      // of unreleased items, with their overhead
   size_t mapped_bytes() const;    // of blocks
   uint64_t refused_items() const;
+  bool spent() const;         // the bound on all events was reached
+  bool lacked_space() const;  // an events item was refused because the cap was reached
 
  private:
   struct State;

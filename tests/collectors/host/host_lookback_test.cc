@@ -433,7 +433,7 @@ TEST_F(HostLookbackTest, DrainsAgainWhenTheStoreHasRoom) {
   EXPECT_EQ(session.store().events(), read_events);
   EXPECT_EQ(session.store().appended_bytes(), bytes);
   EXPECT_THAT(report.lost_by_cause, Contains(Key(LossCause::kOverwritten)));
-  EXPECT_THAT(report.warnings, Contains(HasSubstr("store was full")));
+  EXPECT_THAT(report.warnings, Contains(HasSubstr("no room for events")));
 }
 
 }  // namespace

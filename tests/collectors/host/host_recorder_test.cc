@@ -291,7 +291,7 @@ TEST_F(HostRecorderTest, AFullStoreStopsTheDrainAndIsAccountedForExactly) {
   EXPECT_GT(session.report().events, 10'000u);
   ASSERT_THAT(session.report().lost_by_cause, Contains(Key(LossCause::kStoreFull)));
   EXPECT_EQ(session.report().lost_by_cause.size(), 1u) << "one cause: the store";
-  EXPECT_THAT(session.report().warnings, Contains(HasSubstr("store was full")));
+  EXPECT_THAT(session.report().warnings, Contains(HasSubstr("no room for events")));
 }
 
 TEST_F(HostRecorderTest, ThreadsThatComeAndGoAreComplete) {

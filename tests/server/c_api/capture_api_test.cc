@@ -24,7 +24,10 @@ namespace {
 using tensorflow::profiler::XEvent;
 using tensorflow::profiler::XPlane;
 using tensorflow::profiler::XSpace;
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class CaptureApiTest : public ::testing::Test {
  protected:
@@ -175,6 +178,20 @@ TEST_F(CaptureApiTest, APartLimitCutsTheTrace) {
   }
   EXPECT_GT(parts, 1);
   EXPECT_EQ(events, 20000u);
+}
+
+TEST_F(CaptureApiTest, AFullTraceNamesTheOptionThatLimitsIt) {
+  jobscope::CaptureOptions options;
+  options.max_trace_bytes = 1 << 20;
+  ASSERT_TRUE(jobscope::StartCapture(logdir_, options).ok());
+  for (int i = 0; i < 1'000'000; ++i) {
+    JOBSCOPE_SCOPE("filler", "i", i);
+  }
+  const jobscope::CaptureResult result = jobscope::StopCapture();
+  ASSERT_TRUE(result.ok()) << result.error();
+  EXPECT_THAT(Load(result.run_directory()).warnings(),
+              Contains(AllOf(HasSubstr("store of 1 MiB was full"), HasSubstr("max_trace_bytes"),
+                             Not(HasSubstr("JOBSCOPE_STORE_MB")))));
 }
 
 TEST_F(CaptureApiTest, AForkedChildIsRefused) {

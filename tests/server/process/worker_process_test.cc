@@ -36,6 +36,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
@@ -393,7 +394,8 @@ TEST_F(WorkerProcess, TheEnvironmentsCeilingsHold) {
   looping_ = false;
   recorder.join();
   EXPECT_TRUE(first.ok()) << first.error_message();
-  EXPECT_THAT(response.SerializeAsString(), HasSubstr("max_trace_bytes"));
+  EXPECT_THAT(response.SerializeAsString(),
+              AllOf(HasSubstr("max_trace_bytes"), Not(HasSubstr("JOBSCOPE_STORE_MB"))));
   EXPECT_EQ(profile(1, &response).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,9 +22,12 @@
 namespace jobscope {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class StringSink : public xspace::ByteSink {
  public:
@@ -79,12 +84,20 @@ class FloodingCollector : public FakeCollector {
     return FakeCollector::Arm(request);
   }
   absl::Duration Drain() override {
-    (void)sink_->Append(xspace::ItemKind::kEvents, std::string(50'000, 'e'));
+    if (!sink_->Append(xspace::ItemKind::kEvents, std::string(50'000, 'e'))) ++refused_;
     return absl::Milliseconds(1);
   }
+  CollectorReport Report() override {
+    CollectorReport report;
+    report.attempted = refused_;
+    report.lost_by_cause[LossCause::kStoreFull] = refused_;
+    return report;
+  }
+  bool refused() const { return refused_ > 0; }
 
  private:
   xspace::ItemSink* sink_ = nullptr;
+  std::atomic<uint64_t> refused_{0};
 };
 
 TEST_F(SessionTest, ATraceEndsAtItsCeiling) {
@@ -98,6 +111,30 @@ TEST_F(SessionTest, ATraceEndsAtItsCeiling) {
   EXPECT_TRUE(result.summary.truncated());
   EXPECT_THAT(result.summary.warnings(), Contains(HasSubstr("JOBSCOPE_MAX_TRACE_MB")));
   EXPECT_LE(result.store->appended_bytes(), (2U << 20) + 10'000U);
+  ASSERT_EQ(result.summary.lost_by_cause_size(), 1);
+  EXPECT_EQ(result.summary.lost_by_cause(0).cause(), "max_trace");
+  EXPECT_THAT(result.summary.warnings(), Each(Not(HasSubstr("JOBSCOPE_STORE_MB"))));
+}
+
+TEST_F(SessionTest, AFullStoreIsReportedWithTheSettingThatRaisesIt) {
+  for (const char* setting : {"JOBSCOPE_STORE_MB", "max_trace_bytes"}) {
+    FloodingCollector flood("flood");
+    Make({&flood});
+    SessionOptions options = For(absl::InfiniteDuration(), "flooded");
+    options.store_bytes = 1 << 20;
+    options.store_setting = setting;
+    options.max_trace_bytes = 1 << 30;
+    Pending pending = Submit(std::move(options));
+    ASSERT_TRUE(Becomes([&] { return flood.refused(); }));
+    manager_->Stop("flooded");
+    const SessionResult result = pending.Get();
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    EXPECT_THAT(result.summary.warnings(),
+                Contains(AllOf(HasSubstr("store of 1 MiB was full"), HasSubstr(setting))));
+    ASSERT_EQ(result.summary.lost_by_cause_size(), 1);
+    EXPECT_EQ(result.summary.lost_by_cause(0).cause(), "store_full");
+    EXPECT_THAT(result.summary.warnings(), Each(Not(HasSubstr("JOBSCOPE_MAX_TRACE_MB"))));
+  }
 }
 
 TEST_F(SessionTest, StartsAtTheCommandedInstant) {

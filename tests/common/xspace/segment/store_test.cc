@@ -61,15 +61,18 @@ TEST(StoreTest, ABoundOnAllEventsHoldsWhateverIsReleased) {
     store.Release(store.last_number());
   }
   EXPECT_EQ(spent, 0);
+  EXPECT_FALSE(store.spent());
   EXPECT_FALSE(store.Full());
   EXPECT_FALSE(store.Append(ItemKind::kEvents, body));
   EXPECT_EQ(spent, 1);
+  EXPECT_TRUE(store.spent());
   EXPECT_TRUE(store.Full());
   // Also what would still fit: the trace ends at one place.
   EXPECT_FALSE(store.Append(ItemKind::kEvents, "e"));
   EXPECT_TRUE(store.Append(ItemKind::kSummary, body));
   EXPECT_EQ(spent, 1);
   EXPECT_EQ(store.appended_bytes(), 12'000U);
+  EXPECT_FALSE(store.lacked_space());
 }
 
 class StoreCapTest : public ::testing::TestWithParam<size_t> {};
