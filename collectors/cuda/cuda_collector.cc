@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/cuda/cuda_collector.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -8,6 +9,7 @@
 #include "collectors/cuda/libraries/driver_api.h"
 #include "collectors/cuda/libraries/loader.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
+#include "collectors/cuda/tracing/state_log.h"
 
 namespace jobscope {
 namespace {
@@ -65,8 +67,12 @@ void CudaCollector::Off(std::string reason) {
   last_failure_.clear();
 }
 
+// Exit handlers run last in, first out: those of CUPTI and of the driver come after these.
 void CudaCollector::PrecedeExitHandlers() const {
-  if (options_.precede_exit_handlers) options_.precede_exit_handlers();
+  if (!options_.precede_exit_handlers) return;
+  (void)std::atexit([] { cuda::StateLog::Get().NoteEnd(); });
+  options_.precede_exit_handlers();
+  (void)std::atexit([] { cuda::StateLog::Get().NoteExit(); });
 }
 
 absl::Status CudaCollector::Arm(const ArmRequest& request) {

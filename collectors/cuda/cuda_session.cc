@@ -174,7 +174,8 @@ bool CudaSession::AwaitWork(absl::Time stop_deadline) {
     (void)reader_.Read(Until(stop_deadline));
     if (first) EmitSettled();
     if (pool_.LentWithRecords(mark) == 0 && held_.InFlight() == 0) return true;
-    if (SteadyNow() >= deadline || !tracing_.FatalError().empty()) return false;
+    const StateLog& state = StateLog::Get();
+    if (SteadyNow() >= deadline || state.exits() || state.fatal()) return false;
     absl::SleepFor(absl::Milliseconds(5));
   }
 }

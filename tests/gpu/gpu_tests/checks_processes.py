@@ -74,7 +74,8 @@ def _exit_in_capture(fixture, *flags):
         capture = fixture.begin(worker)
         worker.do("launch", kernels=200)
         worker.do("train_start", cycle=50)
-        worker.do("spin", ms=fixture.amount(300, 50))
+        # For longer than a capture that stops waits for work.
+        worker.do("spin", ms=fixture.amount(1000, 3000))
         begun = time.monotonic()
         worker.do("exit", code=0)
         code = worker.wait(fixture.time_limit(20))

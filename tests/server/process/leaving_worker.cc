@@ -3,10 +3,9 @@
 // A worker that leaves as soon as somebody captures it and it has recorded something:
 //   leaving_worker return|exit|thread|hung|stopping|cuda      from main, by exit() in main, by exit()
 //   in another thread; from main, with a collector that never ends its part; from main, while
-//   another thread stops the server and waits for a collector; from main, with a CUDA that it opens
-//   after it has started the server
+//   another thread stops the server and waits for a collector; from main, with a CUDA and a CUPTI that
+//   it opens after it has started the server, and a kernel in flight
 // Prints its address. The handle of its server is never destroyed, as in most programs.
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,6 +19,7 @@
 #include "jobscope/provider.h"
 #include "jobscope/trace.h"
 #include "jobscope/trace_c.h"
+#include "tests/collectors/cuda/fake_gpu.h"
 
 namespace {
 
@@ -69,10 +69,16 @@ int main(int argc, char** argv) {
   }
   if (way == "hung" && !RegisterOneThatStopsBy(&Hang)) return 3;
   if (way == "stopping" && !RegisterOneThatStopsBy(&StopSlowly)) return 3;
-  if (way == "cuda" && dlopen(FAKE_CUDA, RTLD_NOW) == nullptr) return 3;
+  static auto* const gpu =
+      way == "cuda" ? new jobscope::cuda::FakeGpu(FAKE_CUPTI, FAKE_CUDA) : nullptr;
   std::printf("%s\n", server->address().c_str());
   std::fflush(stdout);
   RecordUntilCaptured();
+  if (gpu != nullptr) {  // a kernel that does not end
+    gpu->Emit(jobscope::cuda::FakeGpu::Call(jobscope::cuda::kLaunchKernelCall,
+                                            jobscope::cuda::FakeGpu::NextCorrelation(),
+                                            jobscope::cuda::RealtimeNs()));
+  }
   if (way == "thread") {
     std::thread([] { std::exit(0); }).join();
   }
