@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -38,12 +39,15 @@ using IsRecording = bool (*)();
 
 // Returns null if this PyTorch cannot be queried.
 IsRecording FindIsRecording(const std::string& pytorch) {
+  static std::atomic<IsRecording> known{nullptr};
+  if (const IsRecording is_recording = known.load(); is_recording != nullptr) return is_recording;
   void* const library = dlopen(pytorch.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
   void* const found = dlsym(library, kIsRecording);
   dlclose(library);  // it stays loaded: Python never unloads it
   IsRecording is_recording = nullptr;
   std::memcpy(&is_recording, &found, sizeof(found));
+  known.store(is_recording);
   return is_recording;
 }
 
@@ -91,6 +95,13 @@ OtherProfiler FindOtherProfiler(absl::Duration timeout) {
     return {OtherProfiler::kUnknown, std::string("PyTorch or ").append(framework)};
   }
   return {OtherProfiler::kKineto, ""};
+}
+
+bool TorchProfilerRecords() {
+  if (!PyTorchHasCuda()) return false;
+  const std::string pytorch = FindLoadedLibrary(kPyTorch);
+  const IsRecording is_recording = pytorch.empty() ? nullptr : FindIsRecording(pytorch);
+  return is_recording != nullptr && is_recording();
 }
 
 }  // namespace jobscope::cuda

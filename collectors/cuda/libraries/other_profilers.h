@@ -39,6 +39,10 @@ bool PyTorchHasCuda();
 // cannot be queried and counts as idle. Acquires the loader's lock.
 OtherProfiler FindOtherProfiler(absl::Duration timeout);
 
+// Returns whether torch.profiler records. Does not block, except for the loader's lock when it first
+// finds PyTorch. Its warm-up does not count.
+bool TorchProfilerRecords();
+
 }  // namespace jobscope::cuda
 
 #endif  // COLLECTORS_CUDA_LIBRARIES_OTHER_PROFILERS_H_

@@ -11,6 +11,7 @@
 #include "collectors/cuda/libraries/result_text.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
 #include "collectors/cuda/tracing/detacher.h"
+#include "collectors/cuda/tracing/left_kinds.h"
 #include "collectors/cuda/tracing/state_log.h"
 
 namespace jobscope::cuda {
@@ -160,6 +161,8 @@ bool Attachment::Subscribe() {
 
 void Attachment::Begin() {
   if (!Subscribe()) return;
+  call = "cuptiActivityDisable";
+  LeftKinds::Get().Disable();
   CuptiResult result = kCuptiSuccess;
   if (api_->cuptiSetThreadIdType != nullptr) {
     call = "cuptiSetThreadIdType";
@@ -301,20 +304,33 @@ void Attachment::Start() {
 
 void Attachment::Disable() {
   if (Gone()) return;
+  const bool shared = TorchProfilerRecords();
+  std::vector<uint32_t> left;
   call = "cuptiActivityDisable";
   for (const uint32_t kind : std::exchange(enabled_, {})) {
+    if (shared && LeftKinds::MayBeShared(kind)) {
+      left.push_back(kind);
+      continue;
+    }
     const CuptiResult result = api_->cuptiActivityDisable(kind);
     if (result != kCuptiSuccess) {
       warnings_.push_back(
           absl::StrCat("tracing could not be switched off: ", Failure(call, result)));
     }
   }
+  if (left.empty()) return;
+  LeftKinds::Get().Leave(api_, left);
+  warnings_.emplace_back(
+      "torch.profiler began to record during this capture: GPU records from then on are its own, "
+      "and "
+      "tracing stays on until its recording has ended");
 }
 
+// A forced flush would hand torch.profiler's unfinished records over, without their times.
 void Attachment::End() {
-  if (!enabled_.empty()) Flush(/*forced=*/true);
+  if (!enabled_.empty()) Flush(/*forced=*/!TorchProfilerRecords());
   Disable();
-  Flush(/*forced=*/true);
+  Flush(/*forced=*/!TorchProfilerRecords());
   CountDropped();
 }
 
@@ -338,6 +354,10 @@ void Attachment::Unsubscribe() {
 
 void Attachment::Detach(bool finalize, absl::Duration wait) {
   if (!finalize || !was_free_ || Gone()) return Unsubscribe();
+  if (TorchProfilerRecords() || !LeftKinds::Get().empty()) {
+    warnings_.emplace_back("CUPTI is not finalized: torch.profiler records");
+    return Unsubscribe();
+  }
   RestoreAttributes();
   CuptiResult result = kCuptiSuccess;
   if (!subscribed_) {

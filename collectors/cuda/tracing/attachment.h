@@ -44,7 +44,8 @@ class Attachment {
   // Begins the window: forgets the records dropped so far, and enables overhead records.
   void Start();
   // Forces a flush while tracing is on, so that work in flight keeps its known data; then disables
-  // all kinds and fetches what arrived in between.
+  // all kinds and fetches what arrived in between. While torch.profiler records, flushes without
+  // force and leaves its kinds to LeftKinds.
   void End();
   // Unsubscribes. With `finalize`, also finalizes CUPTI if within `wait` a call into CUDA returns
   // after which nothing is in flight.

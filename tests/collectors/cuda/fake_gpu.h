@@ -63,6 +63,8 @@ class FakeGpu {
     FindIn(library, "FakeCuptiSetRecordBytes", &SetRecordBytes);
     FindIn(library, "cuptiActivityGetNextRecord", &NextRecord);
     FindIn(library, "cuptiSubscribe", &Subscribe);
+    FindIn(library, "cuptiActivityRegisterCallbacks", &RegisterCallbacks);
+    FindIn(library, "cuptiActivityEnable", &Enable);
     FindIn(library, "FakeCuptiFail", &Fail);
     FindIn(library, "FakeCuptiHang", &Hang);
     FindIn(library, "FakeCuptiRelease", &Release);
@@ -161,6 +163,9 @@ class FakeGpu {
   int32_t (*NextRecord)(uint8_t* buffer, size_t valid, uint8_t** record) = nullptr;
   int32_t (*Subscribe)(void** subscriber, void (*)(void*, uint32_t, uint32_t, const void*),
                        void* userdata) = nullptr;
+  int32_t (*RegisterCallbacks)(void (*)(uint8_t**, size_t*, size_t*),
+                               void (*)(void*, uint32_t, uint8_t*, size_t, size_t)) = nullptr;
+  int32_t (*Enable)(uint32_t kind) = nullptr;
   void (*Fail)(const char*, int32_t, uint32_t) = nullptr;
   void (*Hang)(const char*) = nullptr;
   void (*Release)() = nullptr;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -41,6 +42,28 @@ int32_t SubscribeAsKineto() {
   void* subscriber = nullptr;
   const auto callback = [](void*, uint32_t, uint32_t, const void*) {};
   return gpu().Subscribe(&subscriber, callback, nullptr);
+}
+
+std::atomic<int> kineto_buffers_back{0};
+
+// As a torch.profiler block does at its begin.
+void RecordAsKineto() {
+  static uint8_t buffer[4096];
+  gpu().RegisterCallbacks(
+      [](uint8_t** data, size_t* size, size_t* max_records) {
+        *data = buffer;
+        *size = sizeof(buffer);
+        *max_records = 0;
+      },
+      [](void*, uint32_t, uint8_t*, size_t, size_t) { ++kineto_buffers_back; });
+  gpu().Enable(cuda::kKindConcurrentKernel);
+  SetRecording(-1);
+}
+
+void AwaitDisabled(uint32_t kind) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (gpu().IsEnabled(kind) != 0 && absl::Now() < deadline) std::this_thread::yield();
+  EXPECT_EQ(gpu().IsEnabled(kind), 0) << kind;
 }
 
 class OtherProfilersTest : public CudaCollectorTest {
@@ -134,6 +157,56 @@ TEST_F(OtherProfilersTest, TheRecordsOfAKinetoWithoutASubscriptionAreItsOwn) {
     Load(FAKE_TORCH_CUDA);
     SetRecording(-1);
     Refused("torch.profiler records in this process");
+  });
+}
+
+TEST_F(OtherProfilersTest, ARecordingThatBeganDuringACaptureGoesOnAfterIt) {
+  InAProcess([this] {
+    Load(FAKE_TORCH_CUDA);
+    Begin();
+    RecordAsKineto();
+    EXPECT_NE(gpu().LaunchPending(kAdd), 0u);  // into Kineto's buffer
+    Finish();
+    EXPECT_THAT(session().report().warnings, Contains(HasSubstr("torch.profiler began to record")));
+    EXPECT_EQ(gpu().IsEnabled(cuda::kKindConcurrentKernel), 1);
+    EXPECT_EQ(gpu().IsEnabled(cuda::kKindRuntime), 1);
+    EXPECT_EQ(gpu().IsEnabled(cuda::kKindMemory), 0);
+    EXPECT_EQ(kineto_buffers_back, 0);  // its kernel has not ended
+    SetRecording(0);
+    for (uint32_t kind = 1; kind < 60; ++kind) AwaitDisabled(kind);
+  });
+}
+
+TEST_F(OtherProfilersTest, ACaptureAfterThatRecordingIsItsOwn) {
+  InAProcess([this] {
+    Load(FAKE_TORCH_CUDA);
+    Begin();
+    RecordAsKineto();
+    Finish();
+    EXPECT_EQ(gpu().IsEnabled(cuda::kKindConcurrentKernel), 1);
+    SetRecording(0);
+    driver_.reset();
+    Begin();
+    absl::SleepFor(absl::Milliseconds(300));  // the thread that waited for the recording notices
+    EXPECT_EQ(gpu().IsEnabled(cuda::kKindConcurrentKernel), 1);
+    gpu().Launch(kAdd);
+    Finish();
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_EQ(gpu().IsEnabled(cuda::kKindConcurrentKernel), 0);
+  });
+}
+
+TEST_F(OtherProfilersTest, ARecordingGoesOnAfterACaptureThatIsAbandoned) {
+  InAProcess([this] {
+    Load(FAKE_TORCH_CUDA);
+    options_.finalize = cuda::FinalizeChoice::kAlways;
+    Begin();
+    RecordAsKineto();
+    driver_.reset();
+    collector_.reset();
+    AwaitDisabled(cuda::kKindMemory);
+    EXPECT_EQ(gpu().IsEnabled(cuda::kKindConcurrentKernel), 1);
+    EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
   });
 }
 
