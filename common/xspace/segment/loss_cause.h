@@ -27,7 +27,7 @@ enum class LossCause {
   kGpuUnread,       // in a buffer of CUPTI's that was not read in time, or after CUPTI had failed
   kInvalid,         // malformed record
   kMalformed,       // given by a provider without a name, with a negative duration, or the like
-  kMaxTrace,        // beyond the size that the client gave its trace
+  kMaxTrace,        // beyond the size that the client, or a ceiling of the worker, gave the trace
   kNoRing,          // its thread got no ring: the process's cap was exhausted
   kNvmlFailed,      // a sample that NVML did not deliver
   kOtherThread,     // a scope that ended on another thread than it began on
