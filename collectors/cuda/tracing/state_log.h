@@ -29,8 +29,8 @@ class StateLog {
   void Clear();
   // Returns errors and warnings since the last call; only the first few.
   std::vector<std::string> Take();
-  // Returns whether CUPTI has failed and detached from the process, or has been destroyed. Any later
-  // call could attach it again.
+  // Returns whether CUPTI has failed and detached from the process, or has been destroyed. Any
+  // later call could attach it again.
   bool fatal() const {
     return fatal_.load(std::memory_order_acquire) || ended_.load(std::memory_order_acquire);
   }

@@ -135,7 +135,7 @@ TEST(AddressList, PortDirectories) {
 // A killed worker leaves its file; the one that replaces it has another pid and the same port.
 TEST(AddressList, EqualAddressesInAPortDirectoryAreOneWorker) {
   const TemporaryDirectory directory;
-  const std::string path = directory.path();
+  const std::string& path = directory.path();
   directory.Write("a-1.addr", "h:1\n");
   directory.Write("a-2.addr", "H:1\n");
   EXPECT_THAT(Parse("@" + path), ElementsAre("h:1"));

@@ -33,6 +33,7 @@ std::atomic<bool> lock_refused{false};
 
 extern "C" {
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are reserved
 int listen(int fd, int backlog) noexcept {
   if (const auto hook = std::exchange(before_listen, nullptr)) hook();
   return static_cast<int>(syscall(SYS_listen, fd, backlog));
