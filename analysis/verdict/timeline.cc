@@ -119,7 +119,8 @@ class Chooser {
     return Largest(most_kept_, [median](const Candidate& c) { return -std::abs(c.ms - median); });
   }
 
-  // The candidate in which `blamed` has its step of this number; others may number theirs otherwise.
+  // The candidate in which `blamed` has its step of this number; others may number theirs
+  // otherwise.
   std::optional<size_t> WithStep(size_t blamed, int64_t number) const {
     for (size_t c = 0; c < candidates_.size(); ++c) {
       for (const auto& [worker, step] : candidates_[c].members) {

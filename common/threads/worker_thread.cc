@@ -59,8 +59,8 @@ int CreateThread(size_t stack_bytes, void* (*body)(void*), void* argument, pthre
 }
 
 // Returns the id of a joinable thread, 0 if it has ended. The C library knows it before the thread
-// runs, but has no function for it (glibc has one since 2.42). The id of the thread's clock contains
-// it, in the kernel's format.
+// runs, but has no function for it (glibc has one since 2.42). The id of the thread's clock
+// contains it, in the kernel's format.
 pid_t IdOf(pthread_t thread) {
   clockid_t clock = 0;
   if (pthread_getcpuclockid(thread, &clock) != 0) return 0;

@@ -87,9 +87,9 @@ static void MakeThread(void* argument) {
 }
 
 /* Acquires the GIL. -1: there is no memory. Before 3.13 a thread is registered with Python while
- * nobody forks: Python holds a lock other than the GIL meanwhile, which a child would inherit. Later
- * versions fork with that lock held; a fork that also waited here would wait for the thread that
- * waits for it. */
+ * nobody forks: Python holds a lock other than the GIL meanwhile, which a child would inherit.
+ * Later versions fork with that lock held; a fork that also waited here would wait for the thread
+ * that waits for it. */
 static int TakeGil(struct gil* gil, PyInterpreterState* interpreter) {
   gil->interpreter = interpreter;
   gil->own = NULL;

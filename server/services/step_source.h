@@ -34,8 +34,8 @@ struct StepBegin {
   absl::Duration ago;
 };
 
-// Returns when the steps of `history` began, newest first. The time of a step is that from its begin
-// to the next one's: a program may wait for its batch before it marks the step.
+// Returns when the steps of `history` began, newest first. The time of a step is that from its
+// begin to the next one's: a program may wait for its batch before it marks the step.
 std::vector<StepBegin> StepBegins(const StepHistory& history);
 
 // Reads the newest steps. Thread-safe. Takes microseconds. Never blocks a recording thread.

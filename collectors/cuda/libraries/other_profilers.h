@@ -15,9 +15,9 @@ struct OtherProfiler {
     kUnknown,
     // A tool that was injected into the process and stays: nsys, ncu, …
     kInjected,
-    // PyTorch's profiler Kineto, idle, and nobody else could be subscribed: until 2026-08 it takes the CUPTI subscription on first use,
-    // also in jobscope's own captures, and keeps it to the end of the process, although it does not
-    // need it between its recordings.
+    // PyTorch's profiler Kineto, idle, and nobody else could be subscribed: until 2026-08 it takes
+    // the CUPTI subscription on first use, also in jobscope's own captures, and keeps it to the end
+    // of the process, although it does not need it between its recordings.
     kKineto,
     kKinetoRecords,
   };
@@ -26,9 +26,9 @@ struct OtherProfiler {
       name;  // of kInjected: the file name; of kUnknown: the candidates, if there are several
 };
 
-// Returns the file name of the straggler detector of nvidia-resiliency-ext; empty: it is not loaded.
-// It never subscribes, and registers its buffers with CUPTI once: a capture would replace them for
-// the rest of the job.
+// Returns the file name of the straggler detector of nvidia-resiliency-ext; empty: it is not
+// loaded. It never subscribes, and registers its buffers with CUPTI once: a capture would replace
+// them for the rest of the job.
 std::string FindStragglerDetector();
 
 // Returns whether a PyTorch with CUDA support is loaded: its Kineto may subscribe at any time.
@@ -39,8 +39,8 @@ bool PyTorchHasCuda();
 // cannot be queried and counts as idle. Acquires the loader's lock.
 OtherProfiler FindOtherProfiler(absl::Duration timeout);
 
-// Returns whether torch.profiler records. Does not block, except for the loader's lock when it first
-// finds PyTorch. Its warm-up does not count.
+// Returns whether torch.profiler records. Does not block, except for the loader's lock when it
+// first finds PyTorch. Its warm-up does not count.
 bool TorchProfilerRecords();
 
 }  // namespace jobscope::cuda

@@ -86,8 +86,8 @@ class ThreadLine {
   uint64_t added_ = 0;  // to events_
   // By site: another one may become the source of steps later.
   HashMap<uint32_t, uint64_t> steps_;
-  // Steps in open segments, by their indices among the events added to events_; and what events_ had
-  // accepted and refused when last checked.
+  // Steps in open segments, by their indices among the events added to events_; and what events_
+  // had accepted and refused when last checked.
   struct OpenStep {
     uint64_t index;
     uint32_t site;

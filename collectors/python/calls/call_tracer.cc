@@ -78,7 +78,8 @@ void CallTracer::WriteOpen() {
 void CallTracer::Install(CallSession::Limits limits) {
   absl::Status status;
   const absl::Status ran = WithGil(*setup_.api, GilUse::kInstall, [&] {
-    // Without releasing the GIL in between: a thread that is not listed begins its first call later.
+    // Without releasing the GIL in between: a thread that is not listed begins its first call
+    // later.
     status = InstallHooks(*setup_.api, *setup_.trace, calls_);
     if (!status.ok()) return;
     LookForGreenlets();

@@ -46,9 +46,9 @@ struct TraceApi {
   const void* runtime = nullptr;      // _PyRuntime; null: not exported
 };
 
-// Finds the functions and objects. UNIMPLEMENTED names a missing one. The table lives as long as the
-// process. Waits while a library is being loaded, so the caller must not hold the GIL: a constructor
-// of that library may be waiting for it.
+// Finds the functions and objects. UNIMPLEMENTED names a missing one. The table lives as long as
+// the process. Waits while a library is being loaded, so the caller must not hold the GIL: a
+// constructor of that library may be waiting for it.
 absl::StatusOr<const TraceApi*> FindTraceApi(const Api& api);
 
 // Calls object.name(arguments...). The arguments are new references, stolen even on failure.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A worker that leaves as soon as somebody captures it and it has recorded something:
-//   leaving_worker return|exit|thread|hung|stopping|cuda      from main, by exit() in main, by exit()
-//   in another thread; from main, with a collector that never ends its part; from main, while
-//   another thread stops the server and waits for a collector; from main, with a CUDA and a CUPTI that
-//   it opens after it has started the server, and a kernel in flight
+//   leaving_worker return|exit|thread|hung|stopping|cuda
+// from main; by exit() in main; by exit() in another thread; from main, with a collector that never
+// ends its part; from main, while another thread stops the server and waits for a collector; from
+// main, with a CUDA and a CUPTI that it opens after it has started the server, and a kernel in
+// flight.
 // Prints its address. The handle of its server is never destroyed, as in most programs.
 #include <unistd.h>
 
