@@ -405,8 +405,9 @@ class ProviderTest(unittest.TestCase):
             pythons[sys.version_info[1]] = sys.executable
         if not pythons:
             self.skipTest("no Python of 3.13 or later is installed here")
+        package = {"PYTHONPATH": os.path.dirname(os.path.dirname(jobscope.__file__))}  # installed for this Python alone
         for minor, path in pythons.items():
-            options = {"python": path, "interpreter_options": ("-W", "ignore")}
+            options = {"python": path, "interpreter_options": ("-W", "ignore"), "environment": package}
             with self.subTest(f"3.{minor}"), workers.Worker(__file__, "fork_while_arming", self.logdir, **options) as worker:
                 self.assertLess(worker.hear()["took"], MAX_PAUSE_S)
 

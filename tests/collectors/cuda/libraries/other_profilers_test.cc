@@ -68,8 +68,10 @@ void AwaitDisabled(uint32_t kind) {
 
 class OtherProfilersTest : public CudaCollectorTest {
  protected:
-  // In a child: what has failed there is what the child prints.
+  // In a child, which begins anew because threads of other tests may still run here: what has
+  // failed there is what the child prints.
   static void InAProcess(const std::function<void()>& body) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
           body();
