@@ -46,8 +46,7 @@ inline constexpr std::string_view kAdviceForSleep =
 inline constexpr std::string_view kAdviceForPythonFunctions =
     "find it among the Python functions: see the rows $file.py:line function with the most self "
     "time in the table of scopes and operators; put a scope, or jobscope.input_wait, around what "
-    "it "
-    "calls there";
+    "it calls there";
 
 // What to do where nothing can be decided.
 inline constexpr std::string_view kAdviceNoSteps =

@@ -212,8 +212,9 @@ void CudaSession::CloseAccount() {
   // While a call hangs, nothing that it writes may be read.
   held_.Close(abandoned_ ? 0 : tracing_.dropped());
   writer_.Flush();
-  if (const uint64_t refused = writer_.refused(); refused > 0)
+  if (const uint64_t refused = writer_.refused(); refused > 0) {
     account_.Lose(LossCause::kStoreFull, refused);
+  }
   account_.FillReport(&report_);
 }
 

@@ -2,7 +2,6 @@
 #include "collectors/cuda/held_activities.h"
 
 #include <algorithm>
-#include <string_view>
 
 namespace jobscope::cuda {
 

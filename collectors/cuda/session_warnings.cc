@@ -28,8 +28,7 @@ std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
   add(buffers.late, "buffers came back after the end of a capture: their records are in no trace");
   add(buffers.foreign,
       "buffers of another profiler came to jobscope, which had replaced its callbacks in CUPTI: "
-      "that "
-      "profiler has lost their records");
+      "that profiler has lost their records");
   add(account.unreadable_buffers, "buffers could not be read to their end");
   for (const auto& [kind, count] : account.unknown_kinds) {
     warnings.push_back(absl::StrCat(count, " records of CUPTI's kind ", kind, " were left out"));

@@ -22,8 +22,8 @@ struct OtherProfiler {
     kKinetoRecords,
   };
   Kind kind = kUnknown;
-  std::string
-      name;  // of kInjected: the file name; of kUnknown: the candidates, if there are several
+  // Of kInjected: the file name; of kUnknown: the candidates, if there are several.
+  std::string name;
 };
 
 // Returns the file name of the straggler detector of nvidia-resiliency-ext; empty: it is not

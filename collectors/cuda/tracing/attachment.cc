@@ -322,8 +322,7 @@ void Attachment::Disable() {
   LeftKinds::Get().Leave(api_, left);
   warnings_.emplace_back(
       "torch.profiler began to record during this capture: GPU records from then on are its own, "
-      "and "
-      "tracing stays on until its recording has ended");
+      "and tracing stays on until its recording has ended");
 }
 
 // A forced flush would hand torch.profiler's unfinished records over, without their times.
