@@ -56,7 +56,7 @@ class TorchTest(torch_case.Case):
         self.assertEqual(process.finish("end"), (0, ""))
 
     def test_waits_for_a_data_loader_are_input(self):
-        """6 of 8 ms, in XProf, in the trace, and by the program's own clock."""
+        """6 of 8 ms on a calm machine: in the trace as by the program's own clock, and in XProf as in the trace."""
         process = self.training(torch_programs.LOADER)
 
         def told():
@@ -66,7 +66,7 @@ class TorchTest(torch_case.Case):
         self.capture("--duration_ms=100", steps=1)  # before PyTorch 2 steps are seen from here on
         before = told()
         _, _, events = self.capture("--duration_ms=1500", steps=25)
-        waited, iterated = (after - start for start, after in zip(before, told()))
+        waited = told() - before
         steps = self.steps(events)
         self.assertGreater(len(steps), 20)
         waits = [event for event in events if event.name.startswith("IteratorGetNext enumerate(DataLoader)#")]
@@ -75,10 +75,11 @@ class TorchTest(torch_case.Case):
             if steps[0].start_ps <= wait.start_ps and wait.start_ps + wait.duration_ps <= steps[-1].start_ps + steps[-1].duration_ps
         ]  # fmt: skip
         self.assert_inside(whole, steps)
+        # A busy machine makes both parts of a step longer: no share is sure, but a wait sleeps 6 ms, and not longer than by the clock.
+        self.assertGreater(min(wait.duration_ps for wait in whole), 5.9e9)
+        self.assertLess(sum(wait.duration_ps for wait in whole) / 1e12, waited)
+        self.assertGreater(len(whole), len(steps) - 3)
         share = sum(wait.duration_ps for wait in whole) / sum(step.duration_ps for step in steps)
-        self.assertAlmostEqual(share, waited / iterated, delta=0.1)
-        # On a calm machine 0.75: a busy one makes both parts longer.
-        self.assertGreater(share, 0.5)
         self.assertAlmostEqual(self.xprof_input_share(), share, delta=0.03)
         self.assertEqual(process.finish("end"), (0, ""))
 
