@@ -10,13 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "analysis/cli/diff_verb.h"
 #include "analysis/cli/report_verb.h"
 #include "client/cli/capture.h"
-#include "client/cli/exit.h"
-#include "client/cli/flag_values.h"
 #include "client/cli/flags.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/run/run_verb.h"
@@ -37,8 +34,6 @@ __attribute__((constructor(101))) void KeepStandardDescriptors() {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv, argv + argc);
-  const absl::Status no_empty_value = jobscope::CheckNoEmptyValue(arguments);
-  if (!no_empty_value.ok()) return jobscope::UsageError(no_empty_value);
   // `run` asks no worker: it becomes another program, so no signal may be blocked and no thread
   // started.
   if (jobscope::IsRunVerb(arguments)) return jobscope::RunVerb(arguments);

@@ -4,10 +4,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/arguments/parse_arguments.h"
 #include "common/text/foreign_text.h"
 
 namespace jobscope::analysis {
@@ -19,8 +19,7 @@ Verb::Verb(std::string name, const std::string& description, int exit_not_writte
 
 std::optional<int> Verb::Parse(const std::vector<std::string>& arguments) {
   try {
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend() - 2);
-    app_.parse(reversed);
+    ParseArguments(&app_, {arguments.begin() + 2, arguments.end()});
   } catch (const CLI::CallForHelp&) {
     return Print(app_.help());
   } catch (const CLI::ParseError& error) {

@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/cli/flag_values.h"
 #include "client/cli/suggestion.h"
 #include "client/cli/versions.h"
 #include "client/worker/verdict.h"
+#include "common/arguments/parse_arguments.h"
 #include "common/options/recording_options.h"
 #include "common/process/identity.h"
 #include "common/run/run_directory.h"
@@ -294,11 +294,8 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
         "or the manifest could not be written, 2 usage, 3 some delivered, 4 none delivered, 130 "
         "interrupted.");
   }
-  CheckValues(&app);
   try {
-    // CLI11 takes the arguments from the back.
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-    app.parse(reversed);
+    ParseArguments(&app, arguments);
   } catch (const CLI::CallForHelp&) {
     return Print(app.help(), 0);
   } catch (const CLI::CallForVersion& version) {

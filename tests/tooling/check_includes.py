@@ -23,6 +23,7 @@ MAY_INCLUDE = {
     "common/log": ["common/log", "common/process"],
     "common/threads": ["common/threads", "common/log", "common/process", "common/sync"],
     "common/clock": ["common/clock", "common/process", "common/sync", "include"],
+    "common/arguments": ["common/arguments"],
     "common/options": ["common/options", "include", "proto"],
     "common/credentials": ["common/credentials"],
     "common/xspace/wire": ["common/xspace/wire"],

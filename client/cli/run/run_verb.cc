@@ -15,9 +15,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/cli/flag_values.h"
 #include "client/cli/run/run_watch.h"
 #include "client/worker/verdict.h"
+#include "common/arguments/parse_arguments.h"
 
 namespace jobscope {
 namespace {
@@ -108,10 +108,8 @@ RunFlagsResult ParseRunFlags(const std::vector<std::string>& arguments) {
   app.add_flag("--quiet", result.flags.quiet, "print nothing about the workers");
   app.footer(
       "The exit code is the program's. docs/attach.md explains which processes become workers.");
-  CheckValues(&app);
   try {
-    std::vector<std::string> reversed(std::make_reverse_iterator(separator), arguments.rend());
-    app.parse(reversed);
+    ParseArguments(&app, {arguments.begin(), separator});
   } catch (const CLI::CallForHelp&) {
     result.text = absl::StrCat(app.help(), "\n");
     return result;

@@ -219,6 +219,17 @@ TEST_F(MadeRunsTest, UnlikeRunsAreComparedOnlyIfAskedFor) {
   EXPECT_EQ(asked.out.rfind("OUTCOME  regression", 0), 0u) << asked.out;
 }
 
+TEST_F(MadeRunsTest, AFlagIsNoFileToBeWritten) {
+  for (const std::string flag : {"--html", "--digest"}) {
+    const Result report = Jobscope({"report", flag, "--json", Run("missing")});
+    EXPECT_EQ(report.exit_code, 2);
+    EXPECT_THAT(report.err, HasSubstr(flag + ": \"--json\" is a flag, not a value"));
+    const Result empty = Jobscope({"report", flag + "=", Run("missing")});
+    EXPECT_EQ(empty.exit_code, 2);
+    EXPECT_THAT(empty.err, HasSubstr("jobscope report: " + flag + "= has no value"));
+  }
+}
+
 TEST_F(MadeRunsTest, APageThatCannotBeWrittenIsAnError) {
   const Result report = Jobscope({"report", Run("missing"), "--html=/nonexistent/x"});
   EXPECT_EQ(report.exit_code, 1);

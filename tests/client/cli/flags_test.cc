@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/flag_values.h"
 #include "client/cli/run/run_verb.h"
 
 namespace jobscope {
@@ -178,16 +177,17 @@ TEST(Flags, NumbersAreDecimal) {
 
 TEST(Flags, AnEmptyValueIsRefused) {
   for (const char* flag : {"--logdir=", "--session_id=", "--nosuch=", "--="}) {
-    const absl::Status status =
-        CheckNoEmptyValue({"jobscope", "stop", "--service_addr=a:1", flag, "--quiet"});
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << flag;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(flag, " has no value")));
+    const FlagsResult result = Parse({"stop", "--service_addr=a:1", flag, "--quiet"});
+    EXPECT_EQ(result.exit_code, 2) << flag;
+    EXPECT_THAT(result.text, HasSubstr(absl::StrCat("stop: ", flag, " has no value")));
   }
-  for (const char* argument : {"--port_dir=/x=", "--quiet", "--", "-", "", "x="}) {
-    EXPECT_TRUE(CheckNoEmptyValue({"jobscope", "run", argument}).ok()) << argument;
+  const RunFlagsResult run = ParseRunFlags({"--port_dir=", "--quiet", "--", "train"});
+  EXPECT_THAT(run.text, HasSubstr("jobscope run: --port_dir= has no value"));
+  for (const char* argument : {"--port_dir=/x=", "--quiet"}) {
+    EXPECT_TRUE(ParseRunFlags({argument, "--", "train"}).run) << argument;
   }
   // Arguments of the program that `run` starts.
-  EXPECT_TRUE(CheckNoEmptyValue({"jobscope", "run", "--", "train", "--logdir="}).ok());
+  EXPECT_TRUE(ParseRunFlags({"--", "train", "--logdir="}).run);
 }
 
 TEST(Flags, AFlagIsNoValueForRun) {

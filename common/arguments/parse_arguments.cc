@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/flag_values.h"
+#include "common/arguments/parse_arguments.h"
 
 #include <cstdint>
 
@@ -26,24 +26,29 @@ std::string ToDecimal(std::string& text) {
   return "";
 }
 
-}  // namespace
-
-absl::Status CheckNoEmptyValue(const std::vector<std::string>& arguments) {
+void CheckNoEmptyValue(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
-    if (argument == "--") break;  // what follows is another program's
+    if (argument == "--") break;  // no flag follows
     if (!absl::StartsWith(argument, "--") || argument.find('=') != argument.size() - 1) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        argument, " has no value; give one (is a variable of the shell empty?), or leave it out"));
+    throw CLI::ParseError(
+        absl::StrCat(
+            argument,
+            " has no value; give one (is a variable of the shell empty?), or leave it out"),
+        CLI::ExitCodes::ArgumentMismatch);
   }
-  return absl::OkStatus();
 }
 
-void CheckValues(CLI::App* app) {
+}  // namespace
+
+void ParseArguments(CLI::App* app, const std::vector<std::string>& arguments) {
+  CheckNoEmptyValue(arguments);
   for (CLI::Option* option : app->get_options()) {
     if (option->get_items_expected_max() == 0) continue;  // a switch
     const bool is_number = option->get_type_name() == "INT";
     option->transform(CLI::Validator(is_number ? ToDecimal : RefuseFlag, ""));
   }
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  app->parse(reversed);  // takes the arguments from the back
 }
 
 }  // namespace jobscope
