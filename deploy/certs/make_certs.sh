@@ -6,8 +6,9 @@
 #
 #   deploy/certs/make_certs.sh DIRECTORY [--host=NAME_OR_IP]... [--operator=NAME] [--days=N] [--broken]
 #
-# Without --host: localhost, 127.0.0.1, ::1 and this host's name. Reuses an existing CA in DIRECTORY. --broken adds
-# certificates for tests: expired, not yet valid, for another host, of another CA.
+# Without --host: localhost, 127.0.0.1, ::1 and this host's name. Called again in DIRECTORY, makes only what is not there, and what
+# a flag asks for: --host replaces the workers' certificate, --operator the operator's. --broken adds certificates for tests: expired,
+# not yet valid, for another host, of another CA.
 set -euo pipefail
 umask 077 # only their owner may read keys and the token
 
@@ -17,7 +18,7 @@ usage() {
   exit 2
 }
 
-directory="" hosts=() operator=operator days=365 broken=0
+directory="" hosts=() operator="" days=365 broken=0
 for argument in "$@"; do
   case "$argument" in
     --host=*) hosts+=("${argument#*=}") ;;
@@ -30,7 +31,6 @@ for argument in "$@"; do
 done
 [[ -n $directory ]] || usage "no directory"
 [[ $days =~ ^[1-9][0-9]{0,4}$ ]] || usage "--days=$days is no number of days"
-if [[ ${#hosts[@]} -eq 0 ]]; then hosts=(localhost 127.0.0.1 ::1 "$(hostname)"); fi
 command -v openssl >/dev/null || {
   echo "make_certs: there is no openssl: apt-get install openssl" >&2
   exit 1
@@ -38,6 +38,19 @@ command -v openssl >/dev/null || {
 
 mkdir -p "$directory"
 cd "$directory"
+if [[ -e ca.crt && ! -e ca.key ]]; then
+  echo "make_certs: $directory has ca.crt, which workers and operators may use, but not its key: bring ca.key back, or name another directory" >&2
+  exit 1
+fi
+make_server=1 make_client=1
+if [[ ${#hosts[@]} -eq 0 ]]; then
+  hosts=(localhost 127.0.0.1 ::1 "$(hostname)")
+  [[ ! -e server.crt ]] || make_server=0
+fi
+if [[ -z $operator ]]; then
+  operator=operator
+  [[ ! -e client.crt ]] || make_client=0
+fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 touch "$scratch/index.txt"
@@ -99,9 +112,9 @@ from=$(date -u -d "-1 hour" +%Y%m%d%H%M%SZ)
 until=$(date -u -d "+$days days" +%Y%m%d%H%M%SZ)
 names=$(alternative_names "${hosts[@]}")
 
-if [[ ! -e ca.crt || ! -e ca.key ]]; then make_ca ca "jobscope trial CA"; fi
-make_leaf ca server "${hosts[0]}" serverAuth "$names" "$from" "$until"
-make_leaf ca client "$operator" clientAuth "" "$from" "$until"
+if [[ ! -e ca.crt ]]; then make_ca ca "jobscope trial CA"; fi
+if ((make_server)); then make_leaf ca server "${hosts[0]}" serverAuth "$names" "$from" "$until"; fi
+if ((make_client)); then make_leaf ca client "$operator" clientAuth "" "$from" "$until"; fi
 if [[ ! -e token ]]; then openssl rand -hex 32 >token; fi
 
 if [[ $broken -eq 1 ]]; then

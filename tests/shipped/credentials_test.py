@@ -2,6 +2,7 @@
 """TLS, mutual TLS and tokens of the library as shipped, and the program `capture` against it, each in a process of its own."""
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,37 @@ def worker_serve(address, **options):
 
 def worker_serve_with_options(address, *pairs):
     worker_serve(address, **dict(pair.split("=", 1) for pair in pairs))
+
+
+class MakeCertsTest(harness.TestCase):
+    """The script called again in a directory whose files are in use."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.make("--host=w1", "--operator=alice")
+
+    def make(self, *flags, check=True):
+        """Exit code, and the names of the files that it has changed."""
+        before = self.contents()
+        done = subprocess.run([MAKE_CERTS, self.folder, *flags], check=check, stderr=subprocess.DEVNULL)
+        after = self.contents()
+        return done.returncode, {name for name in before | after if before.get(name) != after.get(name)}
+
+    def contents(self):
+        return {name: pathlib.Path(self.folder, name).read_bytes() for name in os.listdir(self.folder)}
+
+    def test_changes_only_what_a_flag_asks_for(self):
+        self.assertEqual(self.make(), (0, set()))
+        self.assertEqual(self.make("--operator=bob"), (0, {"client.crt", "client.key"}))
+        self.assertEqual(self.make("--host=w2"), (0, {"server.crt", "server.key"}))
+        os.remove(os.path.join(self.folder, "token"))
+        self.assertEqual(self.make(), (0, {"token"}))
+
+    def test_a_ca_without_its_key_is_not_replaced(self):
+        os.remove(os.path.join(self.folder, "ca.key"))
+        self.assertEqual(self.make("--operator=bob", check=False), (1, set()))
 
 
 class CredentialsTest(harness.TestCase):
