@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Relative links of the documents lead to files and headings, and paths in backticks exist.
+"""Relative links of the documents lead to files and headings, paths in backticks exist, and tables have a header.
 
 usage: check_links.py [ROOT]      prints one line per dead link or path; exit 1 if there are any, or no document
 """
@@ -33,6 +33,9 @@ def dead(root, document):
         file = document.parent / target if target else document
         if not file.exists() or (anchor and anchor not in anchors(file)):
             yield link
+    # Without a header no viewer shows a table.
+    for table in re.findall(r"^(?!\|).*\n(\|[-:| ]*-[-:| ]*\|)$", text, re.MULTILINE):
+        yield f"the header of a table {table}"
     for path in PATH.findall(text):
         if not any(root.glob(path.rstrip("/"))) and not any(root.glob(f"{path}.*")):
             yield path

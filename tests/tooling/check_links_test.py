@@ -37,6 +37,7 @@ class CheckLinksTest(unittest.TestCase):
             ("[x](docs/page.md#other)", "docs/page.md#other"),
             ("[x](#other)", "#other"),
             ("`tests/xspace/`", "tests/xspace/"),
+            ("text\n\n|---|:--|\n| a | b |\n", "the header of a table |---|:--|"),
             ("`client/run/spool.cc`", "client/run/spool.cc"),
             ("`client/run/spools`", "client/run/spools"),
             ("`client/runs/spool.h:Spool::Add`", "client/runs/spool.h"),
