@@ -89,7 +89,7 @@ def start(logdir, **options):
     `record_shapes` also records the shapes of the inputs of PyTorch's operators. `device_tracer` selects the tracer for
     GPUs: "auto" (JAX or TensorFlow if they use GPUs without PyTorch, otherwise jobscope), "jobscope" or "framework".
     """
-    _errors.raise_for(*_native.capture_start(logdir, *_native_options(options)))
+    _errors.raise_for(*_errors.call(_native.capture_start, logdir, *_native_options(options)))
     _opened()
 
 
@@ -118,7 +118,7 @@ def capture_steps(logdir, first, last, **options):
             raise TypeError(f"{name} is an int, not {type(value).__name__}")
         if not -(1 << 63) <= value < 1 << 63:
             raise _errors.InvalidError(f"{name} = {value} is not a number of a step")
-    _errors.raise_for(*_native.capture_steps(logdir, *_native_options(options), first, last))
+    _errors.raise_for(*_errors.call(_native.capture_steps, logdir, *_native_options(options), first, last))
     _opened()
 
 

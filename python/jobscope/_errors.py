@@ -59,6 +59,16 @@ def raise_for(code, text):
         raise _CLASSES.get(code, Error)(text or f"the call failed with code {code}")
 
 
+def call(function, *arguments):
+    """Calls a native function. Raises an Error if the libraries cannot be loaded, and for a text that C cannot take."""
+    try:
+        return function(*arguments)
+    except ImportError as error:
+        raise Error(str(error)) from error
+    except ValueError as error:
+        raise InvalidError(f"a text cannot be used ({error}): use UTF-8 without null characters") from error
+
+
 def whole_number(name, value):
     """Checks a count or a size for the C ABI."""
     if not isinstance(value, int):

@@ -131,7 +131,7 @@ def register_provider(name, provider, *, clock="monotonic"):
     if clock not in ("monotonic", "realtime"):
         raise _errors.InvalidError(f'clock = {clock!r} is none: "monotonic" or "realtime"')
     adapter = _Adapter(provider)
-    _errors.raise_for(*_native.provider_register(name, clock == "realtime", adapter))
+    _errors.raise_for(*_errors.call(_native.provider_register, name, clock == "realtime", adapter))
     global _at_exit
     if not _at_exit:
         _at_exit = True

@@ -122,7 +122,8 @@ def start_server(
               ("tls_allowed_names", tls_allowed_names), ("allow_users", allow_users), ("max_levels", max_levels))]  # fmt: skip
     running = ""
     try:
-        code, running, error = _native.server_start(
+        code, running, error = _errors.call(
+            _native.server_start,
             _text("address", address),
             bool(insecure),
             _errors.whole_number("store_bytes", store_bytes),

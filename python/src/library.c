@@ -71,7 +71,9 @@ static int LoadLibrary(void) {
   }
   for (size_t i = 0; i < FUNCTIONS; ++i) {
     if (symbols[i] == NULL) {
-      PyErr_Format(PyExc_ImportError, "%s has no %s: it is not of the jobscope package's version",
+      PyErr_Format(PyExc_ImportError,
+                   "%s in this process has no %s, so it is not of the jobscope package's version: "
+                   "use one version of both",
                    LIBRARY, functions[i].name);
       return -1;
     }
@@ -86,6 +88,10 @@ static int Load(void) {
   if (LoadRecorder(folder) != 0 || LoadLibrary() != 0) return -1;
   loaded = 1;
   return 0;
+}
+
+PyObject* ErrorText(const char* text) {
+  return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
 const struct provider_api* ProviderApi(void) { return LoadLibrary() == 0 ? &provider_api : NULL; }
@@ -139,7 +145,8 @@ PyObject* ServerStart(PyObject* module, PyObject* args) {
   int code;
   Py_BEGIN_ALLOW_THREADS code =
       api.server_start(&options, address, sizeof(address), error, sizeof(error));
-  Py_END_ALLOW_THREADS return Py_BuildValue("(iss)", code, address, error);
+  Py_END_ALLOW_THREADS return Py_BuildValue("(iNN)", code, PyUnicode_DecodeFSDefault(address),
+                                            ErrorText(error));
 }
 
 PyObject* ServerStop(PyObject* module, PyObject* unused) {
@@ -200,7 +207,7 @@ PyObject* CaptureStart(PyObject* module, PyObject* args) {
   int code;
   Py_BEGIN_ALLOW_THREADS code = api.capture_start(path, &options, error, sizeof(error));
   Py_END_ALLOW_THREADS Py_DECREF(logdir);
-  return Py_BuildValue("(is)", code, error);
+  return Py_BuildValue("(iN)", code, ErrorText(error));
 }
 
 PyObject* CaptureSteps(PyObject* module, PyObject* args) {
@@ -215,7 +222,7 @@ PyObject* CaptureSteps(PyObject* module, PyObject* args) {
   Py_BEGIN_ALLOW_THREADS code =
       api.capture_steps(path, first, last, &options, error, sizeof(error));
   Py_END_ALLOW_THREADS Py_DECREF(logdir);
-  return Py_BuildValue("(is)", code, error);
+  return Py_BuildValue("(iN)", code, ErrorText(error));
 }
 
 PyObject* CaptureStop(PyObject* module, PyObject* unused) {
@@ -236,7 +243,8 @@ PyObject* CaptureStop(PyObject* module, PyObject* unused) {
   PyObject* const lost = result.lost == UINT64_MAX
                              ? Py_NewRef(Py_None)
                              : PyLong_FromUnsignedLongLong((unsigned long long)result.lost);
-  return Py_BuildValue("(isNKN)", code, error, directory, (unsigned long long)result.events, lost);
+  return Py_BuildValue("(iNNKN)", code, ErrorText(error), directory,
+                       (unsigned long long)result.events, lost);
 }
 
 PyObject* LibraryPath(PyObject* module, PyObject* unused) {

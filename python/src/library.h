@@ -26,6 +26,10 @@ PyObject* LibraryVersion(PyObject* module, PyObject* unused);
 /* Returns the file that was loaded, by whomever; None if unknown. */
 PyObject* LibraryPath(PyObject* module, PyObject* unused);
 
+/* Returns the str of a message of the library, with U+FFFD for what is not UTF-8: a message may
+ * name a path of any bytes, and may be cut. */
+PyObject* ErrorText(const char* text);
+
 struct provider_api {
   int (*provider_register)(const jobscope_provider* provider, char* error, size_t error_size);
   int (*provider_unregister)(const char* name, char* error, size_t error_size);

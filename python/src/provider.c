@@ -193,7 +193,7 @@ PyObject* ProviderRegister(PyObject* module, PyObject* args) {
   } else {
     Free(one);
   }
-  return Py_BuildValue("(is)", code, error);
+  return Py_BuildValue("(iN)", code, ErrorText(error));
 }
 
 /* Returns the entry of that name that is REGISTERED, else one that is CHANGING; NULL: there is
@@ -231,5 +231,5 @@ PyObject* ProviderUnregister(PyObject* module, PyObject* args) {
   } else if (one != NULL) {
     Unlink(one); /* a callback may still run: the rest stays */
   }
-  return Py_BuildValue("(is)", code, error);
+  return Py_BuildValue("(iN)", code, ErrorText(error));
 }
