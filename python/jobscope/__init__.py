@@ -108,4 +108,9 @@ def _will_be_attached():
     return "JOBSCOPE_LISTEN" in _os.environ and any("jobscope" in path for path in injected)
 
 
-_native.configure(_os.path.join(_os.path.dirname(_os.path.abspath(__file__)), "lib"), _will_be_attached())
+try:
+    _native.configure(_os.path.join(_os.path.dirname(_os.path.abspath(__file__)), "lib"), _will_be_attached())
+except ImportError as _error:  # the job goes on without its profiler
+    import warnings as _warnings
+
+    _warnings.warn(f"jobscope: Python's scopes are not recorded: {_error}", RuntimeWarning, stacklevel=2)

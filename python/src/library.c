@@ -108,8 +108,7 @@ PyObject* Configure(PyObject* module, PyObject* args) {
                     "the path of the jobscope package is longer than 4,095 bytes");
     return NULL;
   }
-  FindRecorder();
-  if (wanted && LoadRecorder(folder) != 0) return NULL;
+  if ((FindRecorder() != 0 || wanted) && LoadRecorder(folder) != 0) return NULL;
   Py_RETURN_NONE;
 }
 

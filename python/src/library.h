@@ -12,8 +12,8 @@
 #include "jobscope/provider.h"
 #include "python.h"
 
-/* (folder) -> None: sets where the libraries are; called once, at import. Uses a loaded recorder;
- * loads one if `wanted`. */
+/* (folder, wanted) -> None: sets where the libraries are; called once, at import. Uses a loaded
+ * recorder; loads one if `wanted`. ImportError if that fails, or the loaded one is too old. */
 PyObject* Configure(PyObject* module, PyObject* args);
 
 PyObject* ServerStart(PyObject* module, PyObject* args);

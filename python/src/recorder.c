@@ -16,8 +16,8 @@ static __thread char thread_has_name;
 /* A name that was set while there was no recorder; the recorder keeps 63 bytes. */
 static __thread char early_name[64];
 
-/* Size of the table up to the members used here. A newer recorder's table is longer. */
-#define NEEDED_TABLE_BYTES sizeof(struct jobscope_trace_writer_table)
+/* Size of the table up to the last member used here. A newer recorder's table is longer. */
+#define NEEDED_TABLE_BYTES offsetof(struct jobscope_trace_writer_table, step_boundary)
 
 /* Returns the writer table of a loaded library; NULL: it is not a usable recorder. */
 static const struct jobscope_trace_writer_table* TableOf(void* library) {
@@ -35,20 +35,30 @@ static void Use(const struct jobscope_trace_writer_table* table) {
   jobscope_py_mask = table->mask;
 }
 
-void FindRecorder(void) {
-  if (jobscope_py_writer != NULL) return;
+int FindRecorder(void) {
+  if (jobscope_py_writer != NULL) return 0;
   const struct jobscope_trace_writer_table* table = NULL;
+  void* loaded;
   /* The loader's lock may be held by a thread that waits for the GIL, here and below. */
   Py_BEGIN_ALLOW_THREADS;
   /* By its bare name: by path, a second recorder would be loaded, which nobody reads. */
-  void* const loaded = dlopen(JOBSCOPE_TRACE_SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  loaded = dlopen(JOBSCOPE_TRACE_SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (loaded != NULL) table = TableOf(loaded);
   Py_END_ALLOW_THREADS;
   Use(table);
+  return loaded != NULL && table == NULL ? -1 : 0;
+}
+
+static int RefuseOlder(void) {
+  PyErr_Format(PyExc_ImportError,
+               "the recorder %s in this process is older than the jobscope package: use one "
+               "version of both",
+               JOBSCOPE_TRACE_SONAME);
+  return -1;
 }
 
 int LoadRecorder(const char* folder) {
-  FindRecorder();
+  if (FindRecorder() != 0) return RefuseOlder();
   if (jobscope_py_writer != NULL) return 0;
   char path[4096];
   const int length = snprintf(path, sizeof(path), "%s/%s", folder, JOBSCOPE_TRACE_SONAME);
@@ -68,13 +78,7 @@ int LoadRecorder(const char* folder) {
                  "jobscope's recorder can't be loaded (%s): reinstall the package", dlerror());
     return -1;
   }
-  if (table == NULL) {
-    PyErr_Format(PyExc_ImportError,
-                 "the recorder %s in this process is older than the jobscope package: use one "
-                 "version of both",
-                 JOBSCOPE_TRACE_SONAME);
-    return -1;
-  }
+  if (table == NULL) return RefuseOlder();
   Use(table);
   return 0;
 }

@@ -24,8 +24,9 @@ static inline int MaskHas(uint32_t bit) {
 }
 
 /* Uses a recorder that the process has loaded already, by whomever. Takes some microseconds, or as
- * long as another thread loads a library, without the GIL; does nothing once there is one. */
-void FindRecorder(void);
+ * long as another thread loads a library, without the GIL; does nothing once there is one. Returns
+ * 0, or -1 without an exception if the process has one that is too old. */
+int FindRecorder(void);
 
 /* Does the same, else loads the one in `folder`. Returns 0, or -1 with an exception. */
 int LoadRecorder(const char* folder);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package beside libraries that are missing, of another version or loaded later: the job goes on, with a warning."""
+import ctypes
 import os
 import shutil
 import tempfile
@@ -8,6 +9,10 @@ import warnings
 
 import jobscope
 import workers
+
+
+# A recorder with a table that is too short.
+OLDER_RECORDER = os.environ.get("JOBSCOPE_TEST_OLDER_RECORDER", "")
 
 
 def _error_of(call):
@@ -34,14 +39,19 @@ def worker_start(logdir):
     )
 
 
+def worker_beside_another_recorder(logdir):
+    ctypes.CDLL(OLDER_RECORDER)
+    worker_start(logdir)
+
+
 class LibrariesTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="jobscope-python-")
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def said_without_a_server(self, **environment):
-        with workers.Worker(__file__, "start", self.folder, environment=environment) as worker:
+    def said_without_a_server(self, name="start", **environment):
+        with workers.Worker(__file__, name, self.folder, environment=environment) as worker:
             said = worker.hear()
             self.assertEqual(worker.finish(), 0, worker.errors)
         self.assertFalse(said["running"])
@@ -57,6 +67,23 @@ class LibrariesTest(unittest.TestCase):
         self.assertRegex(said["error"], "libjobscope.so.*reinstall the package")
         for call in ("strict", "start", "steps", "provider"):
             self.assertEqual(said[call], f"Error: {said['error']}", call)
+
+    @unittest.skipUnless(os.path.exists(OLDER_RECORDER), "the older recorder is not built here")
+    def test_an_older_recorder(self):
+        """A second recorder beside it would take Python's scopes, and nobody would read it."""
+        preload = " ".join(filter(None, [os.environ.get("LD_PRELOAD"), OLDER_RECORDER]))
+        for name, environment in (
+            ("beside_another_recorder", {}),
+            ("start", {"LD_PRELOAD": preload}),
+            ("start", {"LD_PRELOAD": preload, "JOBSCOPE_LISTEN": "127.0.0.1:0"}),
+        ):
+            with self.subTest(name, **environment):
+                said, errors = self.said_without_a_server(name, **environment)
+                self.assertIn("is older than the jobscope package: use one version of both", said["error"])
+                for call in ("strict", "start", "steps"):
+                    self.assertEqual(said[call], f"Error: {said['error']}", call)
+                if environment:
+                    self.assertIn(f"RuntimeWarning: jobscope: Python's scopes are not recorded: {said['error']}", errors)
 
     def test_an_error_that_names_a_path_of_other_bytes(self):
         said, _ = self.said_without_a_server(JOBSCOPE_TOKEN_FILE=os.fsdecode(b"/nowhere/\xe9"))
