@@ -302,7 +302,10 @@ PyObject* Step(PyObject* module, PyObject* const* args, Py_ssize_t count, PyObje
   int overflow = 0;
   const long long step = PyLong_AsLongLongAndOverflow(number, &overflow);
   Py_DECREF(number);
-  if (UNLIKELY(!MaskHas(JOBSCOPE_BIT_STEP))) return IdleScope();
+  if (UNLIKELY(!MaskHas(JOBSCOPE_BIT_STEP))) {
+    LookForRecorder();
+    return IdleScope();
+  }
   struct scope* const scope = (struct scope*)MakeScope(name, NULL, NULL, KIND_STEP);
   if (UNLIKELY(scope == NULL)) return NULL;
   scope->is_step = 1;

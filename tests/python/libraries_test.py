@@ -44,6 +44,22 @@ def worker_beside_another_recorder(logdir):
     worker_start(logdir)
 
 
+class Number:
+    """Stands for an integer of NumPy."""
+
+    def __index__(self):
+        return 5
+
+
+def worker_later():
+    """Steps alone notice a recorder that something else loads."""
+    before = jobscope._native.recorder_lives()
+    ctypes.CDLL(os.path.join(workers.PACKAGE, "lib", "libjobscope_trace.so.0"))
+    for _ in range(64):
+        jobscope.step(Number())
+    workers.tell(before=before, after=jobscope._native.recorder_lives())
+
+
 class LibrariesTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="jobscope-python-")
@@ -84,6 +100,11 @@ class LibrariesTest(unittest.TestCase):
                     self.assertEqual(said[call], f"Error: {said['error']}", call)
                 if environment:
                     self.assertIn(f"RuntimeWarning: jobscope: Python's scopes are not recorded: {said['error']}", errors)
+
+    def test_a_recorder_that_is_loaded_later(self):
+        with workers.Worker(__file__, "later") as worker:
+            self.assertEqual(worker.hear(), {"before": False, "after": True})
+            self.assertEqual(worker.finish(), 0, worker.errors)
 
     def test_an_error_that_names_a_path_of_other_bytes(self):
         said, _ = self.said_without_a_server(JOBSCOPE_TOKEN_FILE=os.fsdecode(b"/nowhere/\xe9"))
