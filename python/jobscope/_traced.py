@@ -4,9 +4,9 @@ import functools
 
 from jobscope import _native
 
-# enum site_kind of sites.h
+# By level; enum site_kind of sites.h.
 _KINDS = {1: 0, 2: 1, 3: 2}
-_ASYNC = 8
+_ASYNC_KINDS = {1: 8, 2: 9, 3: 10}
 
 
 def _place(function):
@@ -36,7 +36,7 @@ def _wrap(function, name, level):
     if inspect.iscoroutinefunction(function):
         # It may be suspended while others run on the same thread, so it is an async operation, not a scope.
         begin, end = _native.async_begin, _native.async_end
-        site = _native.Site(name, *_place(function), _ASYNC)
+        site = _native.Site(name, *_place(function), _ASYNC_KINDS[level])
 
         @functools.wraps(function)
         async def traced_coroutine(*args, **kwargs):

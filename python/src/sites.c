@@ -42,7 +42,9 @@ static const struct {
     {JOBSCOPE_BIT_STEP, JOBSCOPE_ROLE_STEP, "step"},
     {JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_INSTANT, "instant"},
     {JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_COUNTER, "counter"},
-    {JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_ASYNC, "async"},
+    {JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_ASYNC, "async level 1"},
+    {JOBSCOPE_BIT_LEVEL2, JOBSCOPE_ROLE_ASYNC, "async level 2"},
+    {JOBSCOPE_BIT_LEVEL3, JOBSCOPE_ROLE_ASYNC, "async level 3"},
 };
 
 uint32_t BitOfKind(int kind) { return kinds[kind].bit; }

@@ -178,6 +178,16 @@ class TracedTest(recording_case.RecordingCase):
         self.assertEqual(len(found), 2)
         self.assertLess(found[1].start_ps, found[0].start_ps + found[0].duration_ps)
 
+    def test_traced_coroutines_have_levels(self):
+        async def call():
+            return 5
+
+        for level, wanted in ((1, ["one"]), (2, ["one", "two"]), (3, ["one", "three", "two"])):
+            with self.recorded(host_tracer_level=level) as events:
+                for number, name in enumerate(("one", "two", "three"), 1):
+                    self.assertEqual(asyncio.run(jobscope.traced(call, name=name, level=number)()), 5)
+            self.assertEqual(sorted(event.name for event in events if event.name in ("one", "two", "three")), wanted)
+
     def test_traced_refuses_generators(self):
         with self.assertRaisesRegex(TypeError, "generator"):
 
