@@ -99,12 +99,44 @@ uint32_t SiteAt(const char* name, const char* file, uint32_t line, int kind) {
   return jobscope_py_writer->register_site(&site, NULL, 0);
 }
 
+/* Returns whether the frame runs code of this package, such as jobscope.steps. */
+static int IsOurs(PyObject* frame) {
+  PyObject* const globals = PyObject_GetAttrString(frame, "f_globals");
+  PyObject* const package = globals != NULL && PyDict_Check(globals)
+                                ? PyDict_GetItemString(globals, "__package__")
+                                : NULL;
+  const int is = package != NULL && PyUnicode_Check(package) &&
+                 PyUnicode_CompareWithASCIIString(package, "jobscope") == 0;
+  Py_XDECREF(globals);
+  PyErr_Clear();
+  return is;
+}
+
+/* Returns the frame (new reference) of the code that called this package; the innermost one if
+ * there is no other. NULL without an exception. */
+static PyObject* CallersFrame(void) {
+  PyObject* const innermost = (PyObject*)PyEval_GetFrame();
+  PyObject* frame = innermost;
+  Py_XINCREF(frame);
+  while (frame != NULL && frame != Py_None && IsOurs(frame)) {
+    PyObject* const outer = PyObject_GetAttrString(frame, "f_back");
+    Py_DECREF(frame);
+    frame = outer;
+  }
+  if (frame != NULL && frame != Py_None) return frame;
+  PyErr_Clear();
+  Py_XDECREF(frame);
+  Py_XINCREF(innermost);
+  return innermost;
+}
+
 /* Returns file (new reference) and line of the calling Python code. NULL without an exception. */
 static PyObject* CallersFile(uint32_t* line) {
-  PyFrameObject* const frame = PyEval_GetFrame();
+  PyObject* const frame = CallersFrame();
   if (frame == NULL) return NULL;
-  *line = (uint32_t)PyFrame_GetLineNumber(frame);
-  PyCodeObject* const code = PyFrame_GetCode(frame);
+  *line = (uint32_t)PyFrame_GetLineNumber((PyFrameObject*)frame);
+  PyCodeObject* const code = PyFrame_GetCode((PyFrameObject*)frame);
+  Py_DECREF(frame);
   PyObject* const file = PyObject_GetAttrString((PyObject*)code, "co_filename");
   Py_DECREF(code);
   if (file != NULL && PyUnicode_Check(file)) return file;

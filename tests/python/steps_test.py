@@ -178,6 +178,19 @@ class StepsTest(unittest.TestCase):
         self.assertEqual([(step.name, step.stats["step_num"]) for step in steps], [("evaluate", 7), ("evaluate", 8)])
         self.assertEqual(len(xspace.named(events, "IteratorGetNext input_wait")), 4)
 
+    def test_the_source_is_the_loop(self):
+        def run():
+            for _ in jobscope.steps(range(2), name="loop"):
+                pass
+            for _ in jobscope.input_waits(range(2), "waits"):
+                pass
+
+        steps, events = self.record(run)
+        waits = [event for name in ("input_wait", "waits") for event in xspace.named(events, f"IteratorGetNext {name}")]
+        self.assertEqual((len(steps), len(waits)), (2, 8))
+        for event in steps + waits:
+            self.assertTrue(event.site["source"].startswith(__file__), (event.name, event.site))
+
     def test_a_loop_that_is_left_ends_its_step(self):
         def leave():
             for i, _ in jobscope.steps(range(5)):
