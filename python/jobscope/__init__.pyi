@@ -112,7 +112,7 @@ def start_server(
 class CaptureResult(NamedTuple):
     run_directory: str
     events: int
-    lost: int
+    lost: Optional[int]
 
 def start(logdir: _Path, **options: Unpack[_CaptureOptions]) -> None: ...
 def stop() -> CaptureResult: ...
