@@ -3,6 +3,7 @@
 import atexit
 import collections
 import os
+import sys
 from typing import Iterable, TypedDict, Union
 
 from jobscope import _errors, _native, _nvtx
@@ -17,8 +18,22 @@ _at_exit = False  # whether _stop_at_exit is registered
 
 
 def _stop_at_exit():
-    if os.getpid() in _open_in:
+    pid = os.getpid()
+    if pid in _open_in:
+        _open_in.discard(pid)
         _native.capture_stop()
+
+
+def _register_at_exit():
+    global _at_exit
+    if _at_exit:
+        return
+    _at_exit = True
+    atexit.register(_stop_at_exit)
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and sys.modules["multiprocessing.process"].parent_process() is not None:
+        # Before Python 3.13, children by fork and forkserver end without the functions of atexit.
+        util.Finalize(None, _stop_at_exit, exitpriority=0)
 
 
 class CaptureOptions(TypedDict, total=False):
@@ -67,10 +82,7 @@ def _opened():
     if not _native.recorder_lives():
         _native.capture_stop()
         raise _errors.ForkedError(_errors.DEAD_RECORDER)
-    global _at_exit
-    if not _at_exit:
-        _at_exit = True
-        atexit.register(_stop_at_exit)
+    _register_at_exit()
     _open_in.add(os.getpid())
     _nvtx.serve()
 
