@@ -37,11 +37,11 @@ demo: ## Captures two training programs and reports which one is slow, and why
 	$(BUILD) release --target capture train_loop
 	examples/demo.sh build/bin build/demo
 
-shipped: ## Builds libjobscope.so, libjobscope_trace.so and libjobscope_attach.so, as they go into workers
+shipped: ## Builds what `cmake --install build` installs: libjobscope.so, libjobscope_trace.so, libjobscope_attach.so, capture
 	tools/install_deps.sh build test
 	tools/pic_deps.sh
 	$(CONFIGURE) release -DJOBSCOPE_PIC_DEPS="$$(tools/pic_deps.sh --print-prefix)"
-	$(BUILD) release --target jobscope_shipped
+	$(BUILD) release --target jobscope_shipped capture
 
 test: shipped ## Runs all tests except the long ones and those with peers from PyPI
 	$(BUILD) release
@@ -98,10 +98,9 @@ torch-versions: shipped ## Runs the PyTorch tests with each version in turn: TOR
 	$(BUILD) release
 	tests/collectors/torch/torch_versions.py build $(TORCH_VERSIONS)
 
-bench: ## Measures the cost of scopes and of captures, beside the stock pair, into build/bench/ (BENCH_FLAGS: bench/run.sh)
-	tools/install_deps.sh build test bench interop
+bench: shipped ## Measures the cost of scopes and of captures, beside the stock pair, into build/bench/ (BENCH_FLAGS: bench/run.sh)
+	tools/install_deps.sh bench interop
 	tools/venv.sh
-	$(CONFIGURE) release
 	$(BUILD) release --target jobscope_programs jobscope_python_package made_runs
 	bench/run.sh build/bin build/bench $(BENCH_FLAGS)
 

@@ -112,6 +112,8 @@ class Bench:
     def own(self, program, *flags, env=None):
         # The installed library, with its own gRPC, instead of the one that uses Debian's.
         shipped = pathlib.Path(os.environ["JOBSCOPE_BIN"]).parent / "shipped"
+        if not (shipped / "libjobscope.so").exists():
+            sys.exit(f"capture_bench: {shipped} has no libjobscope.so: run make shipped")
         env = {"LD_LIBRARY_PATH": str(shipped), **(env or {})}
         worker = self.keep(workers.OwnWorker(program, *flags, env=env))
         time.sleep(SETTLE_S)

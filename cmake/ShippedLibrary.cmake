@@ -3,6 +3,7 @@
 # Links libjobscope.so for workers: self-contained, exporting only the C ABI. The link line lists each archive, because
 # the usage requirements of gRPC::grpc++ would add Debian's shared gRPC.
 
+include(LinkedPackages)
 include(NeededTargets)
 
 # jobscope_shipped_library(NAME OBJECTS object-library OUTPUT_DIRECTORY dir): builds OUTPUT_DIRECTORY/libjobscope.so,
@@ -46,7 +47,7 @@ function(jobscope_shipped_library name)
   endif()
   set_target_properties(${name} PROPERTIES
     OUTPUT_NAME jobscope LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${ARG_OUTPUT_DIRECTORY}
-    SKIP_BUILD_RPATH ON INSTALL_RPATH "" LINK_DEPENDS "${map};$<TARGET_FILE:jobscope_trace>")
+    SKIP_BUILD_RPATH ON INSTALL_RPATH "" LINK_DEPENDS "${map};$<TARGET_FILE:jobscope_trace>;${jobscope_linked_packages}")
 
   set(library $<TARGET_FILE:${name}>)
   set(trace $<TARGET_SONAME_FILE_NAME:jobscope_trace>)

@@ -195,6 +195,16 @@ WHEEL = (
 )
 
 
+def check_linked_packages(build):
+    """Ends the program if a package is no longer the one that was linked: the database tells only of what is installed now."""
+    with open(os.path.join(build, "linked_packages.txt"), encoding="utf-8") as file:
+        linked = dict(line.split() for line in file)
+    for package, version in linked.items():
+        now = run("dpkg-query", "-W", "-f=${Version}", package)
+        if now != version:
+            raise SystemExit(f"sbom: {package} is {now} now, and was {version} when {build} was configured: run make shipped first")
+
+
 def main(build, output=None):
     build = os.path.realpath(build)
     shipped = os.path.join(build, "shipped")
@@ -203,6 +213,7 @@ def main(build, output=None):
     if not pic_deps:
         raise SystemExit(f"sbom: {build} was configured without JOBSCOPE_PIC_DEPS: run make shipped first")
     version = cache_variable(build, "CMAKE_PROJECT_VERSION")
+    check_linked_packages(build)
     packages = Packages(pic_deps)
     components, dependencies, parts = {}, {}, []
     wheel = [part for part in WHEEL if os.path.exists(os.path.join(build, part[2]))]

@@ -17,10 +17,10 @@ build=(
   libspdlog-dev libcli11-dev nlohmann-json3-dev libprotozero-dev zlib1g-dev libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev libjs-chart.js
 )
-# Needed to run the tests: readers of ELF files, the checkers; Python's headers for the Python package; dpkg-dev and
+# Needed to run the tests: readers of ELF files, the checkers; Python's headers for the Python package, and environments to try its wheel; dpkg-dev and
 # unicode-data for the position-independent dependencies of libjobscope.so, which are built from Debian's source
 # packages; openssl for certificates; jsonschema (0.1 MB) for the schemas of the report.
-test=(openssl binutils python3 python3-dev python3-jsonschema iproute2 procps dpkg-dev patch xz-utils make unicode-data ca-certificates)
+test=(openssl binutils python3 python3-dev python3-venv python3-jsonschema iproute2 procps dpkg-dev patch xz-utils make unicode-data ca-certificates)
 lint=(clang clang-format python3-venv shellcheck python3 pyflakes3 git)
 # Debian's PyTorch (48 MB to download) for the tests of its operators: PyPI's is a hundred times larger.
 # Chromium without a window (98 MB to download) and a font for the report's HTML.
@@ -50,7 +50,7 @@ done
 list_missing() {
   local installed
   installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null |
-    awk '$1 == "ii" { print $2 }') || true
+    awk '$1 ~ /^.i/ { print $2 }') || true
   comm -23 <(printf '%s\n' "$@" | sort -u) <(sort -u <<<"$installed")
 }
 

@@ -29,7 +29,7 @@ readonly -A header_package=([abseil]=libabsl-dev [re2]=libre2-dev [protobuf]=lib
 # unicode-data: re2's tables are generated from it.
 readonly tools=(dpkg-dev g++ cmake ninja-build make python3 patch unicode-data ca-certificates)
 
-installed() { [[ $(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]]; }
+installed() { [[ $(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null) == ?i* ]]; }
 
 install_missing() {
   local missing=()
@@ -145,6 +145,7 @@ main() {
     flock 9  # of two builds at a time, the second finds the first one's prefix
   fi
   if [[ ! -f $prefix/complete ]]; then
+    rm -rf "$cache"/pic-deps-work.*  # of builds that failed, kept for their logs
     work=$(mktemp -d "$cache/pic-deps-work.XXXXXX")
     flags+=" -ffile-prefix-map=$work=."  # the same bytes, wherever it is built
     stage=$work/stage

@@ -60,6 +60,22 @@ class InstallTest(unittest.TestCase):
         run("cmake", "--build", build)
         return build
 
+    def test_make_shipped_builds_all_that_is_installed(self):
+        """In a fresh tree: installing builds nothing, and ends half done where a file is missing."""
+        recipe = pathlib.Path(f"{SOURCE}/Makefile").read_text(encoding="utf-8").partition("\nshipped:")[2]
+        targets = re.search(r"--target ([\w ]+)\n", recipe)[1].split()
+        if run("ninja", "-C", BUILD, "-t", "targets", "all").find("\njobscope_shipped:") < 0:
+            self.skipTest("configured without JOBSCOPE_PIC_DEPS")
+        built = set()
+        for tool in ("inputs", "query"):
+            built |= {line.strip(" |") for line in run("ninja", "-C", BUILD, "-t", tool, *targets).splitlines()}
+        installed = set()
+        for script in pathlib.Path(BUILD).rglob("cmake_install.cmake"):
+            for files in re.findall(r"TYPE (?:SHARED_LIBRARY|EXECUTABLE) FILES([^)]+)", script.read_text(encoding="utf-8")):
+                installed |= {os.path.realpath(file) for file in re.findall(r'"([^"]+)"', files)}
+        self.assertGreater(len(installed), 3)
+        self.assertLessEqual({os.path.relpath(file, os.path.realpath(BUILD)) for file in installed}, built)
+
     def test_recording_needs_the_recorder_only(self):
         program = f"{self._build(f'{FOLDER}/outside')}/outside"
         needed = set(re.findall(r"NEEDED.*\[(.+?)\.so", run("readelf", "-dW", program)))

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,30 @@ class SbomTest(unittest.TestCase):
             self.assertEqual(self.components[package]["version"], dpkg_version(package, "Version"), package)
         for source, package in SOURCE_PACKAGES.items():
             self.assertEqual(self.components[source]["version"], dpkg_version(package, "source:Version"), source)
+
+    def test_another_version_of_a_package_is_linked(self):
+        """Debian's archives have the dates of their source packages, so a fixed one may be older than the last build."""
+        versions = "linked_packages.txt"
+        with open(os.path.join(BUILD, versions), encoding="utf-8") as file:
+            linked = dict(line.split() for line in file)
+        for package in (*BINARY_PACKAGES, *SOURCE_PACKAGES.values()):
+            self.assertEqual(linked[package], dpkg_version(package, "Version"))
+        for program in ("shipped/libjobscope.so", "bin/capture", "portable/capture"):
+            query = subprocess.run(["ninja", "-C", BUILD, "-t", "query", program], capture_output=True, text=True, check=True).stdout
+            self.assertIn(f"| {versions}\n", query.partition("outputs:")[0], program)
+
+    def test_a_package_that_was_upgraded_since_the_build_is_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("CMakeCache.txt", "linked_packages.txt"):
+                shutil.copy(os.path.join(BUILD, name), folder)
+            path = os.path.join(folder, "linked_packages.txt")
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text.replace("libssl-dev 3", "libssl-dev 2"))
+            done = subprocess.run([sys.executable, "-B", SBOM, folder], capture_output=True, text=True, check=False)
+            self.assertIn("sbom: libssl-dev is 3", done.stderr)
+            self.assertEqual(done.returncode, 1)
 
     def test_hashes_are_those_of_the_files(self):
         for path in PARTS:

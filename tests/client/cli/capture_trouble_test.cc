@@ -62,21 +62,22 @@ TEST_F(CaptureTest, OneStoppedWhileItRecordsIsToldWithinTenSeconds) {
 
 #ifdef FAULT_SHIM
 TEST_F(CaptureTest, AClockThatIsSetBackDoesNotDelayAStockWorker) {
-  const std::string clock = logdir_.Write("clock", std::string(sizeof(int64_t), '\0'));
-  FakeWorker::Behavior stock;
-  stock.native = false;
-  FakeWorker worker(stock);
-  Subprocess capture(
-      {CAPTURE_PROGRAM, "--service_addr=" + worker.address(), "--logdir=" + logdir_.path(),
-       "--protocol=tensorflow", "--delay_ms=2000", "--duration_ms=100"},
-      {"LD_PRELOAD=" FAULT_SHIM, "FAULT_CLOCK_FILE=" + clock});
-  // Said when the instant is chosen, a second ahead: the request waits on a timer.
-  ASSERT_TRUE(capture.AwaitText("recording 1 of 1 worker"));
-  const int64_t hour_back_ns = -absl::ToInt64Nanoseconds(absl::Hours(1));
-  std::fstream(clock, std::ios::in | std::ios::out | std::ios::binary)
-      .write(reinterpret_cast<const char*>(&hour_back_ns), sizeof hour_back_ns);
-  EXPECT_TRUE(worker.AwaitRequests(1));
-  if (!HasFailure()) {
+  for (const char* program : {CAPTURE_PROGRAM, PORTABLE_CAPTURE_PROGRAM}) {
+    SCOPED_TRACE(program);
+    const std::string clock = logdir_.Write("clock", std::string(sizeof(int64_t), '\0'));
+    FakeWorker::Behavior stock;
+    stock.native = false;
+    FakeWorker worker(stock);
+    Subprocess capture(
+        {program, "--service_addr=" + worker.address(), "--logdir=" + logdir_.path(),
+         "--protocol=tensorflow", "--delay_ms=2000", "--duration_ms=100"},
+        {"LD_PRELOAD=" FAULT_SHIM, "FAULT_CLOCK_FILE=" + clock});
+    // Said when the instant is chosen, a second ahead: the request waits on a timer.
+    ASSERT_TRUE(capture.AwaitText("recording 1 of 1 worker"));
+    const int64_t hour_back_ns = -absl::ToInt64Nanoseconds(absl::Hours(1));
+    std::fstream(clock, std::ios::in | std::ios::out | std::ios::binary)
+        .write(reinterpret_cast<const char*>(&hour_back_ns), sizeof hour_back_ns);
+    ASSERT_TRUE(worker.AwaitRequests(1));
     EXPECT_EQ(capture.Wait(), 0) << capture.err();
   }
 }
