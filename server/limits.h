@@ -34,7 +34,8 @@ inline constexpr uint64_t kMaxMonitorMs = 60'000;
 inline constexpr absl::Duration kHold = absl::Seconds(60);
 // How long a recording continues after its client's stream is lost (the client was killed, or its
 // network is down), because it blocks other captures; it is then held for kHold. A live client
-// resumes its stream within 5 s.
+// knows of the loss after at most 7 s of silence, when it asks over another connection
+// (Busy.client_lost_ms), and resumes its stream at once.
 inline constexpr absl::Duration kResumeTime = absl::Seconds(10);
 // How long an armed capture may wait for its start: it holds the only slot and its rings. A client
 // that waits for its slowest worker needs seconds.

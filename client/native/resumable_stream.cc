@@ -181,28 +181,33 @@ void ResumableStream::Probe() {
   }
   probe_ =
       std::make_unique<RunningProbe>(std::make_unique<UnaryCalls>(options_.dial_probe(), threads_));
-  probe_->calls->Describe(
-      options_.timeouts.probe, [this, weak = owner_, generation = generation_, heard_ns = heard_ns_,
-                                late_ns = threads_->last_late_ns()](const grpc::Status& status,
-                                                                    const v1::DescribeResponse&) {
-        std::shared_ptr<Owner> owner = weak.lock();
-        if (owner == nullptr) return;
-        strand_->Post([this, owner = std::move(owner), generation, heard_ns, late_ns, status] {
-          OnProbed(generation, heard_ns, late_ns, status);
-        });
-      });
+  const auto answered = [this, weak = owner_, generation = generation_, heard_ns = heard_ns_,
+                         late_ns = threads_->last_late_ns()](const grpc::Status& status,
+                                                             const v1::DescribeResponse& response) {
+    std::shared_ptr<Owner> owner = weak.lock();
+    if (owner == nullptr) return;
+    const bool lost_there = status.ok() && response.busy().client_lost_ms() > 0;
+    strand_->Post([this, owner = std::move(owner), generation, heard_ns, late_ns, status,
+                   lost_there] { OnProbed(generation, heard_ns, late_ns, status, lost_there); });
+  };
+  probe_->calls->Describe(options_.timeouts.probe, answered);
 }
 
 void ResumableStream::OnProbed(uint64_t generation, uint64_t heard_ns, uint64_t late_ns,
-                               const grpc::Status& status) {
+                               const grpc::Status& status, bool lost_there) {
   const std::shared_ptr<Owner> owner = owner_.lock();
   if (generation != generation_ || closed_ || owner == nullptr) return;
   probe_.reset();
   const bool silent = IsNoAnswer(status);
   if (!silent) alive_ns_ = MonotonicNow();
-  // A message that arrived over the stream meanwhile is a sign of life, too. While this process
-  // does not keep up, silence shows nothing.
-  if (silent && reading_ && heard_ns_ == heard_ns && threads_->last_late_ns() == late_ns) {
+  // A message that arrived over the stream meanwhile is a sign of life, too.
+  const bool heard_nothing = reading_ && heard_ns_ == heard_ns;
+  if (lost_there && heard_nothing) {
+    // It ends the recording soon unless a Fetch arrives (kResumeTime in server/limits.h).
+    owner->OnLost(grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                               "the worker has lost this connection, and answers on another one"));
+  } else if (silent && heard_nothing && threads_->last_late_ns() == late_ns) {
+    // While this process does not keep up, silence shows nothing.
     const absl::Duration since = absl::Nanoseconds(static_cast<int64_t>(MonotonicNow() - heard_ns));
     owner->OnLost(grpc::Status(
         grpc::StatusCode::UNAVAILABLE,

@@ -40,8 +40,9 @@ struct StreamTimeouts {
   // those of its worker (client/rpc/descriptors.cc).
   int max_probes = 64;
   // A stream that has been silent for this long is resumed over a new connection, although the
-  // worker answers: the old connection may be dead, behind a firewall that has dropped its state.
-  // Doubles each time, so that the slowest link finally delivers its message.
+  // worker answers and has noticed no loss: the old connection may be dead, behind a firewall that
+  // has dropped its state. Doubles each time, so that the slowest link finally delivers its
+  // message.
   absl::Duration stall = absl::Seconds(60);
   // Interval at which the last acknowledgement is repeated while the disk is slow: workers drop a
   // capture whose client neither receives nor acknowledges anything for 60 s.
@@ -121,8 +122,9 @@ class ResumableStream {
   struct RunningProbe;
   // Asks whether the worker is alive; later, if too many are being asked.
   void Probe();
+  // `lost_there`: the worker answered that it has lost the connection of its capture.
   void OnProbed(uint64_t generation, uint64_t heard_ns, uint64_t late_ns,
-                const grpc::Status& status);
+                const grpc::Status& status, bool lost_there);
 
   // Whether a message may be arriving.
   bool IsReceiving() const;

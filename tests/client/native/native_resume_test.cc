@@ -223,21 +223,6 @@ TEST_F(NativeResumeTest, ARefusalOfTheStartIsNotAskedForAgain) {
   EXPECT_THAT(log_->notes(), IsEmpty());
 }
 
-TEST_F(NativeResumeTest, SilenceIsALostStream) {
-  options_.timeouts.silence = absl::Milliseconds(100);
-  options_.timeouts.stall = absl::Milliseconds(300);
-  FakeNativeWorker::Script script = Breaking(20, [](FakeCapture* capture) {
-    capture->Hang();
-    return grpc::Status::OK;
-  });
-  script.fetch = [this](FakeFetch* fetch, int) { return Rest(fetch, Resume(fetch)); };
-  FakeNativeWorker fake(script);
-  Record(fake.address());
-  ExpectUncutFile();
-  EXPECT_THAT(log_->notes(),
-              Contains(HasSubstr("nothing arrived for 300ms, although the worker answers")));
-}
-
 TEST_F(NativeResumeTest, AStreamThatClosesWithoutAnEndIsLost) {
   FakeNativeWorker::Script script = Breaking(20, [](FakeCapture*) { return grpc::Status::OK; });
   script.fetch = [this](FakeFetch* fetch, int) { return Rest(fetch, Resume(fetch)); };

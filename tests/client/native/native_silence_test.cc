@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams on which nothing arrives any more, of workers that are alive.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/time/time.h"
+#include "tests/client/native/native_resume_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+TEST_F(NativeResumeTest, SilenceIsALostStream) {
+  options_.timeouts.silence = absl::Milliseconds(100);
+  options_.timeouts.stall = absl::Seconds(3);  // by then it has answered, on a busy machine, too
+  FakeNativeWorker::Script script = Breaking(20, [](FakeCapture* capture) {
+    capture->Hang();
+    return grpc::Status::OK;
+  });
+  script.fetch = [this](FakeFetch* fetch, int) { return Rest(fetch, Resume(fetch)); };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  ExpectUncutFile();
+  EXPECT_THAT(log_->notes(),
+              Contains(HasSubstr("nothing arrived for 3s, although the worker answers")));
+}
+
+// Packets of the old connection are dropped, and the worker has noticed: it ends the recording
+// before the client would think of a new connection by itself.
+TEST_F(NativeResumeTest, AWorkerThatHasLostTheConnectionSaysSoInItsAnswer) {
+  options_.timeouts.silence = absl::Seconds(1);
+  options_.timeouts.stall = absl::Minutes(10);
+  FakeNativeWorker::Script script = Breaking(20, [](FakeCapture* capture) {
+    capture->Hang();
+    return grpc::Status::OK;
+  });
+  script.description.emplace().mutable_busy()->set_client_lost_ms(1000);
+  script.fetch = [this](FakeFetch* fetch, int) { return Rest(fetch, Resume(fetch)); };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  ExpectUncutFile();
+  EXPECT_THAT(log_->notes(), Contains(HasSubstr("the worker has lost this connection")));
+}
+
+}  // namespace
+}  // namespace jobscope
