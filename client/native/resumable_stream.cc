@@ -254,10 +254,12 @@ void ResumableStream::OnWatch() {
     owner->OnUnreachable(outages_.WhyGivenUp());
   } else if (!gives_up && now_ns >= StallDeadline()) {
     const absl::Duration stall = std::exchange(stall_, stall_ * 2);
-    owner->OnLost(
-        grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                     absl::StrCat("nothing arrived for ", absl::FormatDuration(stall),
-                                  ", although the worker answers on another connection")));
+    owner->OnLost(grpc::Status(
+        grpc::StatusCode::UNAVAILABLE,
+        absl::StrCat("nothing arrived for ", absl::FormatDuration(stall),
+                     alive_ns_ > heard_ns_
+                         ? ", although the worker answers on another connection"
+                         : ", and the worker could not be asked on another connection yet")));
   } else if (gives_up || now_ns >= SilenceDeadline()) {
     Probe();
   }

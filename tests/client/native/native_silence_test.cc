@@ -28,6 +28,23 @@ TEST_F(NativeResumeTest, SilenceIsALostStream) {
               Contains(HasSubstr("nothing arrived for 3s, although the worker answers")));
 }
 
+// Too many others are being asked.
+TEST_F(NativeResumeTest, OfAWorkerThatWasNotAskedNothingIsSaid) {
+  options_.timeouts.silence = absl::Milliseconds(100);
+  options_.timeouts.stall = absl::Milliseconds(300);
+  options_.timeouts.max_probes = 0;
+  FakeNativeWorker::Script script = Breaking(20, [](FakeCapture* capture) {
+    capture->Hang();
+    return grpc::Status::OK;
+  });
+  script.fetch = [this](FakeFetch* fetch, int) { return Rest(fetch, Resume(fetch)); };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  ExpectUncutFile();
+  EXPECT_THAT(log_->notes(),
+              Contains(HasSubstr("nothing arrived for 300ms, and the worker could not be asked")));
+}
+
 // Packets of the old connection are dropped, and the worker has noticed: it ends the recording
 // before the client would think of a new connection by itself.
 TEST_F(NativeResumeTest, AWorkerThatHasLostTheConnectionSaysSoInItsAnswer) {

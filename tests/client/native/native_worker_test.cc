@@ -280,7 +280,7 @@ TEST_F(NativeWorkerTest, SilenceBeforeTheStartEndsIt) {
   const grpc::Status ended = log_->AwaitEnded();
   EXPECT_EQ(ended.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(ended.error_message(),
-              HasSubstr("nothing arrived for 200ms, although the worker answers"));
+              HasSubstr("nothing arrived for 200ms, and the worker could not be asked"));
 }
 
 TEST_F(NativeWorkerTest, AcknowledgesAlsoWhenNothingMoreComes) {
