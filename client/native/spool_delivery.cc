@@ -76,7 +76,13 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
   account->protocol = Protocol::kNative;
   account->aligned = capture_.start.clock.has_value();
   FillClocks(account);
-  AddWarnings(account);
+  Verdict verdict = WriteTrace(directory, stem, account);
+  AddWarnings(verdict, account);
+  return verdict;
+}
+
+Verdict SpoolDelivery::WriteTrace(const RunDirectory& directory, const std::string& stem,
+                                  ManifestWorker* account) {
   if (!capture_.disk_error.ok()) {
     return Failed(Phase::kWrite, std::string(capture_.disk_error.message()));
   }
@@ -167,10 +173,12 @@ void SpoolDelivery::FillClocks(ManifestWorker* account) const {
   account->clock_uncertainty_ns = UncertaintyAt(*clock, capture_.start.start_monotonic_ns);
 }
 
-void SpoolDelivery::AddWarnings(ManifestWorker* account) const {
+void SpoolDelivery::AddWarnings(const Verdict& verdict, ManifestWorker* account) const {
   const ReceivedItems& received = capture_.received;
-  const bool whole = received.summary_item != 0;
   if (capture_.breaks > 0) {
+    // The worker has accounted for every event, and it is in the file.
+    const bool whole = (verdict.outcome == Outcome::kOk || verdict.outcome == Outcome::kEmpty) &&
+                       account->lost == 0u && received.empty_items + received.unknown_items == 0;
     const std::string times =
         capture_.breaks == 1 ? "once" : absl::StrCat(capture_.breaks, " times");
     account->warnings.push_back(absl::StrFormat("the connection was lost %s, for %.1f s%s", times,
@@ -190,7 +198,7 @@ void SpoolDelivery::AddWarnings(ManifestWorker* account) const {
                                              *capture_.announced_last_item,
                                              ", the last one received is ", received.last_item));
   }
-  if (whole && received.summary_item != received.last_item) {
+  if (received.summary_item != 0 && received.summary_item != received.last_item) {
     account->warnings.push_back(absl::StrCat("the summary is item ", received.summary_item,
                                              ", but the last item is ", received.last_item));
   }

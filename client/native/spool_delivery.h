@@ -56,6 +56,8 @@ class SpoolDelivery : public Delivery {
                 ManifestWorker* account) override;
 
  private:
+  Verdict WriteTrace(const RunDirectory& directory, const std::string& stem,
+                     ManifestWorker* account);
   // `unreadable`: the item before which the trace ends.
   Verdict Judge(std::optional<v1::Summary> summary, uint64_t events, const absl::Status& unreadable,
                 ManifestWorker* account) const;
@@ -63,7 +65,7 @@ class SpoolDelivery : public Delivery {
   std::string WhyIncomplete() const;
   std::string UnknownText() const;
   void FillClocks(ManifestWorker* account) const;
-  void AddWarnings(ManifestWorker* account) const;
+  void AddWarnings(const Verdict& verdict, ManifestWorker* account) const;
 
   SpooledCapture capture_;
 };

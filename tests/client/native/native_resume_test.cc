@@ -21,6 +21,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST_F(NativeResumeTest, ALostStreamIsTakenUpBehindTheLastItem) {
   FakeNativeWorker::Script script = Breaking(40, Cut);
@@ -37,6 +38,33 @@ TEST_F(NativeResumeTest, ALostStreamIsTakenUpBehindTheLastItem) {
   EXPECT_THAT(account_.warnings, ElementsAre(HasSubstr("; nothing is missing")));
   EXPECT_THAT(log_->notes(), ElementsAre(HasSubstr("MiB (Connection reset by peer); trying again"),
                                          HasSubstr("connected again after ")));
+}
+
+// The worker tells that it ended the recording meanwhile, or what it could not keep.
+TEST_F(NativeResumeTest, WhatIsMissingAfterALossIsNotDenied) {
+  v1::Summary ended = MakeSummary(4000);
+  ended.set_truncated(true);
+  ended.set_ended_by("client_lost");
+  for (const v1::Summary& summary : {ended, MakeSummary(4000, 5)}) {
+    std::vector<FakeItem> items = items_;
+    items.back().body = summary.SerializeAsString();
+    FakeNativeWorker::Script script = Breaking(40, Cut);
+    script.fetch = [&items](FakeFetch* fetch, int) {
+      fetch->SendItems(items, Resume(fetch));
+      fetch->SendEnded(items.size());
+      fetch->AwaitAck(items.size());
+      return grpc::Status::OK;
+    };
+    FakeNativeWorker fake(script);
+    Record(fake.address());
+    EXPECT_TRUE(log_->AwaitEnded().ok());
+    const Verdict verdict = Write();
+    EXPECT_EQ(verdict.outcome, summary.truncated() ? Outcome::kTruncated : Outcome::kOk);
+    EXPECT_THAT(account_.warnings, Contains(HasSubstr("the connection was lost once, for ")));
+    EXPECT_THAT(account_.warnings, Not(Contains(HasSubstr("nothing is missing"))));
+    worker_.reset();
+    std::filesystem::remove(run_->path() + "/worker.xplane.pb");
+  }
 }
 
 TEST_F(NativeResumeTest, AlsoManyTimes) {
