@@ -248,6 +248,10 @@ Verdict SpoolDelivery::JudgeWithoutSummary(uint64_t events, ManifestWorker* acco
 }
 
 std::string SpoolDelivery::WhyIncomplete() const {
+  return WithReason(HowItBroke(), capture_.received.limit_reached);
+}
+
+std::string SpoolDelivery::HowItBroke() const {
   if (capture_.status.ok()) return "the worker ended its capture without a summary";
   const StartCall& start = capture_.start;
   const absl::Duration lookback =

@@ -188,9 +188,9 @@ void StreamedCapture::OnTaken(uint64_t generation, const absl::Status& status, b
         grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, std::string(status.message())));
     return;
   }
-  if (received.limited() && !std::exchange(finish_wanted_, true)) {
+  if (received.limited() && !finish_wanted_) {
     events_.note(absl::StrCat(received.limit_reached, "; recording ends"));
-    stream_->Write(FinishBytes(stream_->kind(), /*abandon=*/false));
+    DoFinish();
   }
   acknowledger_->OnTaken(received);
   if (generation != stream_->generation()) return;

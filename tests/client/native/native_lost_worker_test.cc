@@ -133,5 +133,22 @@ TEST_F(NativeResumeTest, AStopEndsTheWaitForALostConnection) {
   EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
 }
 
+// The recording ends at the limit, so the planned end, an hour ahead, counts no more.
+TEST_F(NativeResumeTest, ALimitEndsTheWaitForALostConnection) {
+  options_.max_trace_bytes = 5'000;
+  options_.resume_timeout = absl::Seconds(1);
+  bool abandon = true;
+  FakeNativeWorker::Script script = Breaking(60, [&abandon](FakeCapture* capture) {
+    EXPECT_TRUE(capture->AwaitFinish(&abandon));
+    return kCut;
+  });
+  script.fetch = [](FakeFetch*, int) { return kCut; };
+  FakeNativeWorker fake(script);
+  Record(fake.address(), absl::Hours(1));
+  const Verdict verdict = ExpectTruncatedFile();
+  EXPECT_FALSE(abandon);
+  EXPECT_THAT(verdict.reason, HasSubstr("; the trace reached --max_trace_mb="));
+}
+
 }  // namespace
 }  // namespace jobscope
