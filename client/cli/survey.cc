@@ -235,7 +235,7 @@ int RunStop(const Flags& flags) {
       } else {
         answer.verdict = {Outcome::kOk, Phase::kDone,
                           !native ? "asked to stop; a stock worker does not say whether it did"
-                          : stopped.empty() ? "no such session was running"
+                          : stopped.empty() ? "no such session was recording"
                                             : stopped,
                           std::nullopt};
       }

@@ -177,19 +177,24 @@ Verdict JudgeCapture(const grpc::Status& status, Moment moment) {
 }
 
 std::string HeldBy(const v1::Busy& busy) {
-  const bool begun = HasBegun(Reported<SessionPhase>(busy.state()));
+  const Reported<SessionPhase> phase(busy.state());
   const std::string session = Printable(busy.session_id());
   std::string when = ", which is armed and has not begun";
-  // One that has no planned end, or has passed it, has no time left that is known.
-  if (begun)
+  std::string advice =
+      absl::StrCat("try again later, or end that one: capture stop --session_id=", session);
+  if (phase == SessionPhase::kDelivering) {
+    when = ", which has ended and is still being delivered";
+    advice = "try again later";  // there is nothing to end
+  } else if (HasBegun(phase)) {
+    // One that has no planned end, or has passed it, has no time left that is known.
     when = busy.remaining_ms() > 0 ? absl::StrCat(", ", busy.remaining_ms(), " ms left") : "";
-  return absl::StrCat(
-      "busy with session '", session, "'", busy.peer().empty() ? "" : " of ",
-      Printable(busy.peer()),
+  }
+  const std::string lost =
       busy.client_lost_ms() == 0
           ? ""
-          : absl::StrCat(", whose connection was lost ", busy.client_lost_ms(), " ms ago"),
-      when, "; try again later, or end that one: capture stop --session_id=", session);
+          : absl::StrCat(", whose connection was lost ", busy.client_lost_ms(), " ms ago");
+  return absl::StrCat("busy with session '", session, "'", busy.peer().empty() ? "" : " of ",
+                      Printable(busy.peer()), lost, when, "; ", advice);
 }
 
 int ExitCode(size_t delivered, size_t total) {

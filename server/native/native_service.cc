@@ -71,7 +71,7 @@ grpc::ServerUnaryReactor* NativeService::Stop(grpc::CallbackServerContext* conte
   }
   call->Finish(
       absl::OkStatus(), [&] { WriteResponse(answer, response); },
-      stopped.has_value() ? "stopped" : "no such session was running");
+      stopped.has_value() ? "stopped" : "no such session was recording");
   return reactor;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/clock/monotonic.h"
 
 namespace jobscope {
@@ -65,9 +66,11 @@ std::chrono::steady_clock::time_point RequestQueue::TakeLeaving(
   for (auto request = requests_.begin(); request != requests_.end();) {
     const absl::Duration left = request->deadline - now - TimeNeeded(request->options);
     if (request->refused.ok() && left <= absl::ZeroDuration()) {
-      request->refused = absl::DeadlineExceededError(
+      // Nothing of a session that only delivers can be stopped.
+      request->refused = absl::DeadlineExceededError(absl::StrCat(
           "the worker was busy for longer than the caller could wait; try again with a longer "
-          "deadline, or end the running capture with `capture stop`");
+          "deadline",
+          delivering ? "" : ", or end the running capture with `capture stop`"));
     }
     if (request->refused.ok() && delivering && request->refuse_at <= steady_now) {
       request->refused = busy();

@@ -36,11 +36,14 @@ std::string BusyText(const v1::Busy& busy) {
       busy.client_lost_ms() > 0
           ? absl::StrFormat(", whose connection was lost %d ms ago", busy.client_lost_ms())
           : "";
-  return absl::StrFormat(
-      "a capture is %s here (session \"%s\", asked for by %s%s)%s; wait for it, or end it with "
-      "`capture stop`",
-      busy.state(), busy.session_id(), busy.peer().empty() ? "this process" : busy.peer(), lost,
-      left);
+  // Nothing of a session that only delivers can be stopped.
+  const char* const advice =
+      busy.state() == Name(SessionPhase::kDelivering)
+          ? "it has ended, and its trace is still being delivered; try again later"
+          : "wait for it, or end it with `capture stop`";
+  return absl::StrFormat("a capture is %s here (session \"%s\", asked for by %s%s)%s; %s",
+                         busy.state(), busy.session_id(),
+                         busy.peer().empty() ? "this process" : busy.peer(), lost, left, advice);
 }
 
 absl::Status LeavingError() {

@@ -172,7 +172,7 @@ grpc::ServerUnaryReactor* TensorflowService::Terminate(grpc::CallbackServerConte
   const auto stopped = dependencies_.sessions->Stop(message.session_id());
   call->Finish(
       absl::OkStatus(), [response] { WriteResponse(tensorflow::TerminateResponse(), response); },
-      stopped.has_value() ? "stopped" : "no such session was running");
+      stopped.has_value() ? "stopped" : "no such session was recording");
   return reactor;
 }
 

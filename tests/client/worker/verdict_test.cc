@@ -15,6 +15,7 @@ namespace {
 using grpc::Status;
 using grpc::StatusCode;
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -189,6 +190,10 @@ TEST(Outcome, WhoHoldsAWorkerIsNamedPrintably) {
   busy.set_state("recording");
   busy.set_remaining_ms(0);
   EXPECT_THAT(HeldBy(busy), HasSubstr("of 10.0.0.7; try again"));
+  // There is nothing left to end.
+  busy.set_state("delivering");
+  EXPECT_THAT(HeldBy(busy), EndsWith("is still being delivered; try again later"));
+  EXPECT_THAT(HeldBy(busy), Not(HasSubstr("capture stop")));
 }
 
 // What a worker says about silence is for people already.

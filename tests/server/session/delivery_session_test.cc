@@ -50,8 +50,9 @@ TEST_F(DeliverySessionTest, TheNextSessionWaitsForTheSlot) {
 
   Pending second = Submit(For(absl::Milliseconds(1), "second"));
   Pending hopeless = Submit(For(absl::Milliseconds(1)), WhenBusy::kWait, SteadyNow());
-  EXPECT_EQ(hopeless.Get().status.code(), absl::StatusCode::kDeadlineExceeded)
-      << "the line is tended meanwhile";
+  const absl::Status late = hopeless.Get().status;
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << "the line is tended meanwhile";
+  EXPECT_THAT(std::string(late.message()), Not(HasSubstr("capture stop")));
   EXPECT_THAT(a_.calls(), Not(Contains("arm").Times(2)));
   EXPECT_FALSE(second.Ready());
   std::shared_ptr<void> other = held.slot;
@@ -68,6 +69,8 @@ TEST_F(DeliverySessionTest, WhoDoesNotWaitIsRefusedAfterAMoment) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("a capture is delivering here"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("\"first\""));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("try again later"));
+  EXPECT_THAT(std::string(refused.message()), Not(HasSubstr("capture stop")));
   bool served = false;
   // Again where this thread was not run for that moment.
   for (int i = 0; i < 10 && !served; ++i) {
