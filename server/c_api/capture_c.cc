@@ -71,16 +71,20 @@ absl::Status CheckRange(const char* name, int64_t value, int64_t low, int64_t hi
       absl::StrCat("options.", name, " = ", value, " is out of range: ", low, " to ", high));
 }
 
-absl::Status CheckProcess() {
+absl::Status CheckForked() {
   // Before any lock of ours: in a child forked during the first call that lock would stay locked
   // for ever.
   InstallForkGuard();
+  if (!InForkedChild()) return absl::OkStatus();
+  return absl::AbortedError(
+      "a forked child can't capture itself: it lacks its parent's threads; start it with exec or "
+      "spawn");
+}
+
+// Whether a capture may start. One that has started can be ended without all this.
+absl::Status CheckStart() {
+  if (absl::Status forked = CheckForked(); !forked.ok()) return forked;
   if (absl::Status room = CheckRoomToEnter(); !room.ok()) return room;
-  if (InForkedChild()) {
-    return absl::AbortedError(
-        "a forked child can't capture itself: it lacks its parent's threads; start it with exec or "
-        "spawn");
-  }
   const auto environment = ReadEnvironment();
   if (!environment.ok()) return environment.status();
   if (environment->disable) {
@@ -134,7 +138,7 @@ absl::Status MakeRequest(const char* logdir, const jobscope_capture_options* giv
 
 absl::Status StartCapture(const char* logdir, const jobscope_capture_options* options,
                           std::optional<StepRange> steps) {
-  if (absl::Status status = CheckProcess(); !status.ok()) return status;
+  if (absl::Status status = CheckStart(); !status.ok()) return status;
   if (steps && steps->last < steps->first) {
     return absl::InvalidArgumentError(
         absl::StrCat("the last step, ", steps->last, ", comes before the first, ", steps->first));
@@ -153,7 +157,7 @@ absl::Status StartCapture(const char* logdir, const jobscope_capture_options* op
 }
 
 absl::Status StopCapture(jobscope_capture_result* result) {
-  if (absl::Status status = CheckProcess(); !status.ok()) return status;
+  if (absl::Status status = CheckForked(); !status.ok()) return status;
   absl::StatusOr<ProgrammaticResult> stopped = TheCapture().Stop();
   if (!stopped.ok()) return stopped.status();
   if (result == nullptr) return absl::OkStatus();

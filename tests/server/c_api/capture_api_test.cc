@@ -3,6 +3,7 @@
 // Programmatic mode as a user has it: public headers, the two shared libraries, files on disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "jobscope/capture.h"
@@ -28,6 +30,15 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMemoryIsOurs = false;
+#elif defined(__has_feature)
+constexpr bool kMemoryIsOurs =
+    !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
+#else
+constexpr bool kMemoryIsOurs = true;
+#endif
 
 class CaptureApiTest : public ::testing::Test {
  protected:
@@ -59,6 +70,13 @@ class CaptureApiTest : public ::testing::Test {
       }
     }
     return events;
+  }
+
+  // Bytes mapped by this process.
+  static rlim_t AddressSpace() {
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
   }
 
   std::string logdir_;
@@ -138,6 +156,34 @@ TEST_F(CaptureApiTest, TheKillSwitchWins) {
     EXPECT_THAT(result.error(), HasSubstr("JOBSCOPE_DISABLE is set"));
   }
   EXPECT_TRUE(std::filesystem::is_empty(logdir_));
+}
+
+// A capture that began can be ended, whatever the environment says by then.
+TEST_F(CaptureApiTest, TheEnvironmentKeepsNoCaptureFromItsEnd) {
+  for (const auto& [name, value] :
+       {std::pair("JOBSCOPE_STORE_MB", "much"), std::pair("JOBSCOPE_DISABLE", "1")}) {
+    ASSERT_TRUE(jobscope::StartCapture(logdir_).ok());
+    ASSERT_EQ(setenv(name, value, 1), 0);
+    const jobscope::CaptureResult result = jobscope::StopCapture();
+    ASSERT_EQ(unsetenv(name), 0);
+    EXPECT_TRUE(result.ok()) << result.error();
+  }
+}
+
+// Likewise while memory is short; its files may then be missing.
+TEST_F(CaptureApiTest, AShortageOfMemoryKeepsNoCaptureFromItsEnd) {
+  if (!kMemoryIsOurs) GTEST_SKIP() << "a sanitizer ends the process when memory runs out";
+  rlimit unlimited = {};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &unlimited), 0);
+  ASSERT_TRUE(jobscope::StartCapture(logdir_).ok());
+  rlimit limited = unlimited;
+  limited.rlim_cur = AddressSpace() + (8 << 20);  // enough for the stop, too little to start
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limited), 0);
+  (void)jobscope::StopCapture();
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &unlimited), 0);
+  const jobscope::CaptureResult next = jobscope::StartCapture(logdir_);
+  EXPECT_TRUE(next.ok()) << next.error();
+  EXPECT_TRUE(jobscope::StopCapture().ok());
 }
 
 TEST_F(CaptureApiTest, AWrongLogdirIsAnErrorThatNamesIt) {
