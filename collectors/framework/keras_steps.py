@@ -18,7 +18,9 @@ def _after(method, note):
     @functools.wraps(method)
     def noticed(self, *args, **kwargs):
         result = method(self, *args, **kwargs)
-        note(id(self))
+        # Each `fit` has a list of its own; a training loop of many is one of its model.
+        model = getattr(self, "_model", None)
+        note(id(self if model is None else model))
         return result
 
     return noticed

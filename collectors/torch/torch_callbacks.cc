@@ -231,13 +231,6 @@ std::unique_ptr<ObserverContext> OnCollectiveCall(const void* record_function) {
   return nullptr;
 }
 
-// False: an older recorder of another library.
-bool CanDiscard() {
-  constexpr size_t kNeeded =
-      offsetof(struct jobscope_trace_writer_table, discard) + sizeof(g_writer->discard);
-  return g_writer->size >= kNeeded;
-}
-
 // In the order of the site's keys (NameSites).
 void EndScope(const Scope& scope) {
   std::array<jobscope_arg, 2> args;
@@ -258,7 +251,7 @@ void OnEnd(const void*, ObserverContext* context) {
   }
   if (scope.thread != ThreadNumber()) {
     g_crossed.fetch_add(1, std::memory_order_relaxed);
-    if (CanDiscard()) g_writer->discard(scope.token);
+    if (CanDiscard(g_writer)) g_writer->discard(scope.token);
     return;
   }
   if (scope.token.begin_ticks != 0) EndScope(scope);
@@ -291,6 +284,12 @@ void RemoveAtExit() {
 }
 
 }  // namespace
+
+bool CanDiscard(const struct jobscope_trace_writer_table* writer) {
+  constexpr size_t kNeeded =
+      offsetof(struct jobscope_trace_writer_table, discard) + sizeof(writer->discard);
+  return writer->size >= kNeeded;
+}
 
 void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writer,
                   const CallbackOptions& options) {

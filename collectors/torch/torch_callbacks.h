@@ -32,6 +32,9 @@ bool WantsProcessGroups();
 // each operator about 0.1 us. Until RemoveCallbacks; does nothing without AddCallbacks before.
 void AddProcessGroups();
 
+// Returns whether the recorder can drop an open scope. False: an older recorder of another library.
+bool CanDiscard(const struct jobscope_trace_writer_table* writer);
+
 // Returns the number of scopes that ended on another thread than they began on, without being
 // marked asynchronous. They are not recorded, because they would nest on no thread's line.
 uint64_t CrossedThreads();

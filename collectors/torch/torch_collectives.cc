@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "collectors/torch/torch_exceptions.h"
 
@@ -114,9 +115,11 @@ std::string Text(const Parameters& parameters, const char* key) {
   return found == parameters.end() ? std::string() : std::string(Unquoted(found->second));
 }
 
-// Reads what the thread keeps for PyTorch's own profiler; these works may have no tensors here.
-void ReadParameters(const Api& api, const void* record_function, CollectiveFacts* facts) {
-  if (api.collective_parameters == nullptr) return;
+// Reads what the thread keeps for PyTorch's own profiler; these works may have no tensors here. A
+// group of coalesced works keeps nothing, and PyTorch would log a warning for each.
+void ReadParameters(const Api& api, const void* record_function, const char* name,
+                    CollectiveFacts* facts) {
+  if (api.collective_parameters == nullptr || absl::EndsWith(name, ":coalesced")) return;
   const Parameters parameters = api.collective_parameters(record_function, ParameterChoice());
   facts->process_group = Text(parameters, "Process Group Name");
   facts->sequence = Number(parameters, "Seq");
@@ -142,7 +145,7 @@ CollectiveFacts ReadCollective(const Api& api, const void* record_function, cons
   CollectiveFacts facts;
   CatchTheirs(api, [&] {
     if (StartsWithAny(name, kWithParameters)) {
-      ReadParameters(api, record_function, &facts);
+      ReadParameters(api, record_function, name, &facts);
     } else {
       ReadTensors(api, record_function, &facts);
     }

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "collectors/inferred/compilations.h"
+#include "collectors/torch/torch_callbacks.h"
 
 namespace jobscope::framework::torch {
 namespace {
@@ -18,8 +20,10 @@ jobscope_site g_site = {
     sizeof(jobscope_site), 0, "torch.compile", "compilation", nullptr, 0, JOBSCOPE_BIT_LEVEL1,
     JOBSCOPE_ROLE_SCOPE,   0};
 
-// PyTorch reports only the outermost compilation.
+// PyTorch reports only the outermost compilation: of several threads that compile at once, the begin
+// of the first one and the end of the last one.
 thread_local jobscope_token t_compilation = {0, 0};
+jobscope_token g_begun = {0, 0};  // the last one that has not ended; guarded by the GIL
 
 jobscope_arg TextArg(const std::string& text) {
   jobscope_arg arg = {};
@@ -40,12 +44,19 @@ void BeginCompilation() {
   if (writer == nullptr) return;
   if ((__atomic_load_n(writer->mask, __ATOMIC_RELAXED) & g_site.bit) == 0) return;
   t_compilation = writer->begin(writer->register_site(&g_site, kKeys, kKeyCount));
+  g_begun = t_compilation;
 }
 
 void EndCompilation(const std::string& trigger, const std::string& compile_id) {
   const jobscope_token token = t_compilation;
   t_compilation = {0, 0};
-  if (token.begin_ticks == 0) return;
+  const jobscope_token begun = std::exchange(g_begun, {0, 0});
+  if (token.begin_ticks == 0) {
+    // Begun on another thread, which would have it open for ever.
+    const auto* const writer = g_writer.load();
+    if (begun.begin_ticks != 0 && CanDiscard(writer)) writer->discard(begun);
+    return;
+  }
   jobscope_arg is_compilation = {};
   is_compilation.type = JOBSCOPE_ARG_INT64;
   is_compilation.value.int64_value = 1;

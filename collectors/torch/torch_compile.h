@@ -17,7 +17,7 @@ void RecordCompilations(const struct jobscope_trace_writer_table* writer);
 // Called by Python with the GIL, on the compiling thread. Each compilation is the scope
 // `torch.compile` with `compilation` = 1, `trigger` (text: "dynamo") and `compile_id` (text: "3/1"
 // is the first recompilation of frame 3). A compilation that ends on another thread than it began
-// on, concurrently with others, is not recorded.
+// on, concurrently with others, is dropped.
 void BeginCompilation();
 void EndCompilation(const std::string& trigger, const std::string& compile_id);
 

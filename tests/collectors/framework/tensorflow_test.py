@@ -87,10 +87,12 @@ PRELUDE
 print("up", flush=True)
 LOOP
 """
-# Epochs so short that five steps are never of one.
+# Epochs so short that five steps are never of one, and calls so short that sixteen steps are never of one list of callbacks.
 FIT = """
+kept = []  # so that each list has an address of its own
 while running:
-    model.fit(data, steps_per_epoch=4, epochs=1 << 30, verbose=0, callbacks=[Obedient()])
+    kept.append(keras.callbacks.CallbackList([Obedient()], model=model))
+    model.fit(data, steps_per_epoch=4, epochs=3, verbose=0, callbacks=kept[-1])
 """
 # A loop of the program's own, which marks its steps as TensorFlow's guide says.
 OWN_LOOP = """

@@ -89,6 +89,12 @@ TEST_F(TorchCollectivesTest, OfNcclTheGroupIsKnown) {
                                         Pair("group_size", "16")));
 }
 
+// They have no parameters, and PyTorch logs a warning where it is asked for them.
+TEST_F(TorchCollectivesTest, OfCoalescedWorksNothingIsAskedFor) {
+  Arm();
+  EXPECT_THAT(Stats(Collective("nccl:coalesced", {})), IsEmpty());
+}
+
 // Their inputs cost every operator, so they are asked for where gloo is used, and there at once.
 TEST_F(TorchCollectivesTest, CallsAreLookedAtOnceGlooWasSeen) {
   Arm();

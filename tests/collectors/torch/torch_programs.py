@@ -206,6 +206,38 @@ for line in sys.stdin:
     print("compiled", flush=True)
 """
 
+# Two threads compile at once: PyTorch tells of the begin on the one that began first, and of the end on the one that ended last.
+CROSSED_COMPILATIONS = """
+import queue, sys, threading, time, types
+import torch._dynamo
+from torch._dynamo.callback import CallbackTrigger, callback_handler
+
+while not callback_handler.start_callbacks:
+    time.sleep(0.01)
+told = types.SimpleNamespace(callback_trigger=CallbackTrigger.DYNAMO, compile_id="0/0")
+begin, begun = queue.Queue(), queue.Queue()
+
+
+def other():
+    while begin.get():
+        for callback in callback_handler.start_callbacks:
+            callback(told)
+        begun.put(True)
+
+
+threading.Thread(target=other, daemon=True).start()
+print("up", flush=True)
+for line in sys.stdin:
+    if line.strip() == "end":
+        break
+    if line.strip() == "compile":
+        begin.put("begin")
+        begun.get()
+        for callback in callback_handler.end_callbacks:
+            callback(told)
+    print("compiled", flush=True)
+"""
+
 # And as much of DeepSpeed: its engine, and an optimizer of it that calls PyTorch's for one group of parameters after the other.
 FAKE_DEEPSPEED = {
     "deepspeed/__init__.py": "from deepspeed.runtime import engine\n",
@@ -345,6 +377,19 @@ for line in sys.stdin:
 
 # Real PyTorch, a loader that takes 6 ms per batch, and 2 ms of work with it. Says at each line how long it has waited and how long
 # its iterations took, in seconds.
+# An optimizer that calls another one's step, as ZeroRedundancyOptimizer does: both have PyTorch's hooks.
+NESTED_OPTIMIZERS = TRAIN.replace("going = True\n", """going = True
+
+
+class Outer(torch.optim.Optimizer):
+    def __init__(self, inner):
+        super().__init__(inner.param_groups, {})
+        self.inner = inner
+
+    def step(self):
+        return self.inner.step()
+""", 1).replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.01)", "optimizer = Outer(torch.optim.SGD(model.parameters(), lr=0.01))", 1)
+
 LOADER = """
 import json, sys, threading, time, torch
 

@@ -102,6 +102,13 @@ class HookTest(attached.TestCase):
             self.assertEqual([one.stats["compile_id"] for one in compiled], ["0/0", "0/1"])
             self.assertEqual(process.finish("end"), (0, ""))
 
+    def test_a_compilation_that_ends_on_another_thread_is_not_open_for_ever(self):
+        with self.process("", torch_programs.CROSSED_COMPILATIONS) as process:
+            self.assertEqual(process.hear(), "up")
+            self.assertEqual(torch_compilations.in_a_capture(self, process, ["compile"], "first"), [])
+            self.assertEqual(torch_compilations.in_a_capture(self, process, ["wait"], "second"), [])
+            self.assertEqual(process.finish("end"), (0, ""))
+
     def test_threads_that_import_at_once_register_one_hook(self):
         with self.process("", torch_programs.IMPORTS) as process:
             self.assertEqual(process.hear(), "1")

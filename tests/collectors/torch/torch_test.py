@@ -55,6 +55,15 @@ class TorchTest(torch_case.Case):
         self.assertGreaterEqual(len(xspace.named(events, "AddmmBackward0")), 5)
         self.assertEqual(process.finish("end"), (0, ""))
 
+    def test_an_optimizer_that_calls_another_one(self):
+        process = self.training(torch_programs.NESTED_OPTIMIZERS)
+        self.capture("--duration_ms=100", steps=1)  # before PyTorch 2 steps are seen from here on
+        worker, _, events = self.capture("--steps=3")
+        self.assertEqual(worker["steps"], 3)
+        self.assertEqual(self.forwards_per_step(events), {1})
+        self.assertLess(len(xspace.named(events, "forward")), 6)
+        self.assertEqual(process.finish("end"), (0, ""))
+
     def test_waits_for_a_data_loader_are_input(self):
         """6 of 8 ms on a calm machine: in the trace as by the program's own clock, and in XProf as in the trace."""
         process = self.training(torch_programs.LOADER)
