@@ -21,7 +21,7 @@ def _stop_at_exit():
     pid = os.getpid()
     if pid in _open_in:
         _open_in.discard(pid)
-        _native.capture_stop()
+        _native.capture_stop()  # the library logs an error
 
 
 def _register_at_exit():

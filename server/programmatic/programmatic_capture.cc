@@ -42,6 +42,17 @@ absl::Status ExitError() {
   return absl::UnavailableError("the process exited before the files of its capture were written");
 }
 
+// Logs why there is no trace: a process that exits, or whose step window has ended, may never ask.
+// Does not throw: drops the line if memory runs out.
+void LogLoss(const absl::Status& status) {
+  try {
+    Log(LogLevel::kWarning,
+        absl::StrCat("the capture of this process was not written: ", status.message()));
+  } catch (const std::exception&) {
+    // No memory.
+  }
+}
+
 }  // namespace
 
 // Shared with the session thread, which may still write when the application exits.
@@ -113,6 +124,8 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
       // `result` already holds the error.
     }
     const MutexLock lock(&run->mutex);
+    // Start returns the error of a session that has not begun; the exit has logged its own.
+    if (!result.ok() && run->started && !run->abandoned) LogLoss(result.status());
     run->result = std::move(result);
     run->changed.NotifyAll();
   };
@@ -159,6 +172,7 @@ void ProgrammaticCapture::FinishBeforeExit(absl::Time deadline) {
   };
   if (run->changed.WaitFor(&run->mutex, deadline - SteadyNow(), ended)) return;
   run->abandoned = true;
+  LogLoss(ExitError());
   if (!run->temporary_path.empty()) unlink(run->temporary_path.c_str());
   run->directory.RemoveIfEmpty();
 }

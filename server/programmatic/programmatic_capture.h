@@ -34,7 +34,8 @@ struct ProgrammaticResult {
 };
 
 // Runs one capture at a time. Thread-safe. Files are written on the session thread, never on the
-// application's: a step window reaches the disk without a further call.
+// application's: a step window reaches the disk without a further call. Files that cannot be
+// written are an error of Stop and a line of the log.
 class ProgrammaticCapture {
  public:
   // `sessions` must outlive this object.

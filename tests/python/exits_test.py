@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that end while they capture themselves: the trace is on disk."""
+"""Processes that end while they capture themselves: the trace is on disk, or stderr says why it is not."""
 import glob
 import multiprocessing
 import os
+import shutil
 import sys
 import tempfile
 import unittest
@@ -10,6 +11,17 @@ import unittest
 import jobscope
 import workers
 import xspace
+
+
+def worker_end(begin, logdir):
+    if begin == "start":
+        jobscope.start(logdir)
+    else:
+        jobscope.capture_steps(logdir, 1, 2)
+    shutil.rmtree(logdir)
+    for number in range(5):
+        with jobscope.step(number):
+            pass
 
 
 def _capture(logdir):
@@ -35,6 +47,13 @@ class ExitsTest(unittest.TestCase):
         with workers.Worker(__file__, *arguments, logdir) as worker:
             self.assertEqual(worker.finish(), 0, worker.errors)
         return worker.errors
+
+    def test_a_capture_that_cannot_be_written(self):
+        for begin in ("start", "steps"):
+            with self.subTest(begin):
+                logdir = os.path.join(self.folder, begin)
+                errors = self.ended("end", begin, logdir=logdir)
+                self.assertRegex(errors, f"the capture of this process was not written: .*{logdir}")
 
     def test_children_of_multiprocessing(self):
         for method in ("fork", "forkserver", "spawn"):

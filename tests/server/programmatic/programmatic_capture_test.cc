@@ -137,12 +137,15 @@ TEST_F(ProgrammaticCaptureTest, AnExitThatWaitsNoLongerLeavesNoPartialFile) {
     return false;
   };
   ASSERT_TRUE(capture_->Start(Request()).ok());
+  ::testing::internal::CaptureStderr();
   capture_->FinishBeforeExit(SteadyNow());
   EXPECT_FALSE(partial());
   const auto result = capture_->Stop();  // the session has ended by itself
+  const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_FALSE(partial());
   if (!result.ok()) {
     EXPECT_THAT(std::string(result.status().message()), HasSubstr("exited"));
+    EXPECT_THAT(log, HasSubstr("was not written: the process exited"));
   }
 }
 
@@ -159,6 +162,21 @@ TEST_F(ProgrammaticCaptureTest, ATraceThatCannotBeWrittenLeavesNoRun) {
   signal(SIGXFSZ, handler);
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("cannot write"));
   EXPECT_TRUE(std::filesystem::is_empty(logdir_ + "/plugins/profile"));
+}
+
+// Without a call that could return the error.
+TEST_F(ProgrammaticCaptureTest, AStepWindowThatCannotBeWrittenIsLogged) {
+  ProgrammaticRequest request = Request();
+  request.capture.steps = StepRange{1, 2};
+  ASSERT_TRUE(capture_->Start(request).ok());
+  std::filesystem::remove_all(logdir_);
+  ::testing::internal::CaptureStderr();
+  const uint64_t now = detail::ReadTicks(true);
+  fake_.OpenStepWindowAt(now, now + 1000);
+  capture_->FinishBeforeExit(SteadyNow() + absl::Minutes(1));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("the capture of this process was not written: cannot create"));
+  EXPECT_THAT(log, HasSubstr(logdir_));
 }
 
 TEST_F(ProgrammaticCaptureTest, ASecondCaptureIsRefusedAndTheFirstGoesOn) {
