@@ -70,6 +70,15 @@ void TellDescendants(const char* own_path, const char* role) {
   setenv("NVTX_INJECTION64_PATH", own_path, 0);
 }
 
+// Removes the mark that this process has set before it executed a program that is no worker: its
+// role is free for a descendant. Only while no other thread could be reading the environment.
+void ForgetOwnMark() {
+  using jobscope::attach::kMarkVariable;
+  if (__libc_single_threaded != 0 && jobscope::attach::IsMarkOf(getenv(kMarkVariable), getpid())) {
+    unsetenv(kMarkVariable);
+  }
+}
+
 // Starts the thread that attaches this process, which has `role`, after `delay_ms`.
 void Attach(const char* listen, const char* role, int delay_ms) {
   plan.delay_ms = delay_ms;
@@ -124,6 +133,7 @@ void Decide(int argc, char** argv) {
   const auto program = jobscope::attach::DescribeProgram(executable, argc, argv);
   const auto verdict = jobscope::attach::Judge(program, getenv("JOBSCOPE_PROGRAMS"));
   if (verdict != jobscope::attach::Verdict::kWanted) {
+    ForgetOwnMark();
     Say(plan.log_level, LogLevel::kDebug, "not attached: %s%s%s %s", program.executable,
         program.script[0] == '\0' ? "" : " ", program.script, jobscope::attach::Reason(verdict));
     return;

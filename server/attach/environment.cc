@@ -43,6 +43,17 @@ bool WriteFirst(GetVariable get, const char* const (&names)[kCount], char* role,
   return false;
 }
 
+// Returns the process of a mark, and sets `role` to the rest; returns 0 if `mark` is none.
+pid_t ReadPid(const char* mark, const char** role) {
+  if (mark == nullptr) return 0;
+  char* end = nullptr;
+  errno = 0;
+  const long pid = strtol(mark, &end, 10);
+  if (errno != 0 || end == mark || *end != ' ' || pid <= 0 || pid > INT_MAX) return 0;
+  *role = end + 1;
+  return static_cast<pid_t>(pid);
+}
+
 }  // namespace
 
 bool Disabled(GetVariable get) {
@@ -93,15 +104,17 @@ void WriteMark(pid_t pid, const char* role, char* mark, size_t size) {
   snprintf(mark, size, "%d %s", static_cast<int>(pid), role);
 }
 
+bool IsMarkOf(const char* mark, pid_t pid) {
+  const char* role = nullptr;
+  return ReadPid(mark, &role) == pid;
+}
+
 Above ReadMark(const char* mark, pid_t self, const char* role) {
-  if (mark == nullptr) return Above::kNobody;
-  char* end = nullptr;
-  errno = 0;
-  const long pid = strtol(mark, &end, 10);
-  if (errno != 0 || end == mark || *end != ' ' || pid <= 0 || pid > INT_MAX) return Above::kNobody;
-  if (pid == self) return Above::kNobody;
-  if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return Above::kNobody;
-  if (strcmp(end + 1, role) != 0) return Above::kOther;
+  const char* worker_role = "";
+  const pid_t pid = ReadPid(mark, &worker_role);
+  if (pid == 0 || pid == self) return Above::kNobody;
+  if (kill(pid, 0) != 0 && errno == ESRCH) return Above::kNobody;
+  if (strcmp(worker_role, role) != 0) return Above::kOther;
   return *role == '\0' ? Above::kNoRole : Above::kSameRole;
 }
 

@@ -36,6 +36,8 @@ void ReadRole(GetVariable get, char* role, size_t size);
 // descendants know of it.
 inline constexpr char kMarkVariable[] = "JOBSCOPE_ATTACHED";
 void WriteMark(pid_t pid, const char* role, char* mark, size_t size);
+// Returns whether the process `pid` has set `mark` (null: there is none).
+bool IsMarkOf(const char* mark, pid_t pid);
 
 enum class Above {
   kNobody,    // no ancestor attached, or it has ended, or it was this process (exec)

@@ -50,8 +50,8 @@ constexpr char kLauncherScripts[] =
     "accelerate,accelerate-launch,accelerate.commands.*,colossalai,composer,deepspeed,"
     "deepspeed.launcher.*,horovod.runner*,horovodrun,ray,torch.distributed.elastic*,"
     "torch.distributed.launch,torch.distributed.run,torchrun,"
-    "cmake,conda,gpustat,ipcluster,jupyter,jupyter-*,meson,mlflow,ninja,nvitop,pip,pip3*,"
-    "supervisord,tensorboard,tensorboard.main,wandb,xprof";
+    "cmake,conda,gpustat,hatch,ipcluster,jupyter,jupyter-*,meson,mlflow,ninja,nvitop,pdm,pip,pip3*,"
+    "pipenv,poetry,supervisord,tensorboard,tensorboard.main,wandb,xprof";
 
 constexpr size_t kMaxPatternBytes = 255;
 

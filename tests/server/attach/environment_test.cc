@@ -129,6 +129,8 @@ TEST_F(EnvironmentTest, MarkOfItselfOrOfTheDead) {
   char mark[96];
   WriteMark(getpid(), "RANK=3", mark, sizeof(mark));
   EXPECT_EQ(ReadMark(mark, getpid(), "RANK=3"), Above::kNobody);  // the same process, after exec
+  EXPECT_TRUE(IsMarkOf(mark, getpid()));
+  EXPECT_FALSE(IsMarkOf(mark, getppid()));
   const pid_t child = fork();
   if (child == 0) _exit(0);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
@@ -139,8 +141,10 @@ TEST_F(EnvironmentTest, MarkOfItselfOrOfTheDead) {
 TEST_F(EnvironmentTest, MarksThatAreNone) {
   for (const char* odd : {"", "x", "1", "0 ", "-1 RANK=3", "99999999999 RANK=3", "1x RANK=3"}) {
     EXPECT_EQ(ReadMark(odd, getpid(), "RANK=3"), Above::kNobody) << odd;
+    EXPECT_FALSE(IsMarkOf(odd, getpid())) << odd;
   }
   EXPECT_EQ(ReadMark(nullptr, getpid(), "RANK=3"), Above::kNobody);
+  EXPECT_FALSE(IsMarkOf(nullptr, getpid()));
 }
 
 }  // namespace

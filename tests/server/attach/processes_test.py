@@ -125,6 +125,21 @@ class ChainTest(attached.TestCase):
         process = attached.Process(command, env)
         self.addCleanup(process.__exit__)
         self.wait_until_served(port, process.pid)
+    def test_exec_of_a_tool_that_starts_the_worker(self):
+        """Python, then sh by exec, the same process: the rank is not taken by a process that is no worker any more."""
+        port = attached.free_port()
+        env = attached.preloaded(f"127.0.0.1:{port}", RANK="0", JOBSCOPE_PORT_DIR=self.ports)
+        command = ["sh", "-c", '"$0" -c "$1"; exit $?', attached.PYTHON, WAIT]
+        outer = f"import os, sys; sys.stdin.readline(); os.execv('/bin/sh', {command!r})"
+        with attached.Process([attached.PYTHON, "-c", outer], env) as process:
+            self.wait_until_served(port, process.pid)
+            process.say()
+            process.hear()
+            self.wait_until_settled(process.pid)
+            self.wait_until_served(port)
+            self.assertEqual(list(self.addresses()), ["0"])
+            self.assertEqual(process.finish(), (0, ""))
+
         process.say()
         process.hear()
         return process

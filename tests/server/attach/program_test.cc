@@ -68,8 +68,9 @@ TEST(ProgramTest, TrainingProgramsAreWanted) {
                            "python3-dbg", "conda_train", "testbed", "catboost", "shampoo"}) {
     EXPECT_EQ(Judged(name, {name}), Verdict::kWanted) << name;
   }
-  for (const char* script : {"pipeline.py", "deepspeed_train.py", "runner.py", "ray_train.py",
-                             "wandb_sweep.py", "accelerate_demo.py", "torchrun.py"}) {
+  for (const char* script :
+       {"pipeline.py", "deepspeed_train.py", "runner.py", "ray_train.py", "wandb_sweep.py",
+        "accelerate_demo.py", "torchrun.py", "poetry.py", "hatch.py"}) {
     EXPECT_EQ(Judged(kPython, {"python", script}), Verdict::kWanted) << script;
   }
 }
@@ -112,6 +113,7 @@ TEST(ProgramTest, HelpersOfPythonAreNotWhateverIsWanted) {
 }
 
 TEST(ProgramTest, ListOfPrograms) {
+  EXPECT_EQ(Judged(kPython, {"python", "/usr/bin/pipenv", "run", "torchrun"}), Verdict::kLauncher);
   EXPECT_EQ(Judged("/opt/train", {"train"}, "train"), Verdict::kWanted);
   EXPECT_EQ(Judged("/opt/train", {"train"}, "eval, tr*n ,"), Verdict::kWanted);
   EXPECT_EQ(Judged("/opt/train-1.2", {"train"}, "train"), Verdict::kWanted);  // by argv[0]
