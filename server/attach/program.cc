@@ -37,9 +37,11 @@ constexpr char kTools[] =
     // GPUs, network, other machines
     "curl,dcgm*,git*,ibstat*,ibv_*,nc,nc.*,ncat,netstat,nvidia-*,nvtop,ping,redis-*,rocm-smi,"
     "rocminfo,rsync,scp,sftp*,ss,ssh*,wget,"
-    // containers and package managers
-    "apptainer*,apt,apt-*,conda,docker*,dpkg*,enroot*,mamba,micromamba,pip,pip3*,podman*,"
-    "singularity*,uv";
+    // containers and package managers; some create a user namespace, which the kernel refuses to a
+    // process with a second thread
+    "apptainer*,apt,apt-*,buildah*,ch-checkns,ch-run,ch-ssh,conda,conmon,crun,docker*,dpkg*,"
+    "enroot*,firejail,mamba,micromamba,minijail0,nix,nix-*,nsjail,pip,pip3*,podman*,proot,"
+    "rootlesskit,runc,singularity*,uv";
 
 // These start the training processes and wait for them, and would take the port of the first.
 constexpr char kLauncherPrograms[] =

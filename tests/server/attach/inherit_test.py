@@ -65,6 +65,13 @@ class InheritTest(attached.TestCase):
         path = self.script("int main() { return 0; }\n", "empty.cc")
         self.assert_untouched("g++", "-o", os.path.join(self.folder, "empty"), path)
 
+    def test_container_runtime_of_one_thread(self):
+        """The kernel gives a user namespace to processes of one thread only."""
+        program = shutil.copy(shutil.which("unshare"), os.path.join(self.folder, "ch-run"))
+        if attached.run([program, "--user", "true"], attached.environment())[0] != 0:
+            self.skipTest("no user namespaces here")
+        self.assert_untouched(program, "--user", "true")
+
     def test_programs_by_python(self):
         """A process with an address, whose children are tools."""
         code = "import subprocess; print(subprocess.run('echo x | tr x y; exit 5', shell=True).returncode)"
