@@ -415,7 +415,7 @@ class VersionsTest(unittest.TestCase):
         if not pythons:
             self.skipTest("no other Python of 3.10 or later is installed here")
         here = os.path.dirname(os.path.abspath(__file__))
-        tests = [os.path.join(here, name) for name in ("recording_test.py", "traced_test.py")]
+        tests = [os.path.join(here, name) for name in ("recording_test.py", "traced_test.py", "exits_test.py")]
         for (minor, path), test in itertools.product(sorted(pythons.items()), tests):
             with self.subTest(version=f"3.{minor}", test=test):
                 done = subprocess.run(
