@@ -13,7 +13,7 @@
 namespace jobscope {
 namespace {
 
-// Cleans text from a collector, which may have any source (a thread's name, a Python exception).
+// Cleans text from a collector, which may have any source (a thread's name, a framework's event).
 // One invalid byte would make the client's parser reject the whole message, and with it the trace.
 std::string Text(std::string_view text) {
   std::string scratch;
@@ -161,7 +161,7 @@ v1::Summary MakeSummary(const SummaryInput& input) {
     if (report) AddReport(*report, &state, &lost_by_cause, &summary);
     *summary.add_collectors() = state;
   }
-  summary.set_steps_inferred_from(StepsInferredFrom(*input.tasks));
+  summary.set_steps_inferred_from(Text(StepsInferredFrom(*input.tasks)));
   for (const v1::CollectorState& state : input.absent) *summary.add_collectors() = state;
   if (input.only_ceiling_reached) {
     // Collectors only see that the sink takes no events.

@@ -178,6 +178,8 @@ TEST_F(SessionTest, MarkedStepsWinOverInferredOnes) {
   EXPECT_EQ(inferred_from(), "");
   a_.set_steps(2, "optimizer step");
   EXPECT_EQ(inferred_from(), "optimizer step");
+  a_.set_steps(2, "f(\xc3");
+  EXPECT_EQ(inferred_from(), "f(?") << "one invalid byte makes the summary unreadable";
   b_.set_steps(1, "");
   EXPECT_EQ(inferred_from(), "");
 }
