@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 namespace jobscope::attach {
@@ -14,6 +15,10 @@ namespace {
 
 constexpr char kRankSuffix[] = "+rank";
 constexpr size_t kRankSuffixBytes = sizeof(kRankSuffix) - 1;
+constexpr char kUnixPrefix[] = "unix:";
+constexpr size_t kUnixPrefixBytes = sizeof(kUnixPrefix) - 1;
+constexpr char kLocalHost[] = "localhost:";
+constexpr size_t kLocalHostBytes = sizeof(kLocalHost) - 1;
 constexpr long kMaxPort = 65535;
 
 bool EndsInRank(const char* text, size_t length) {
@@ -61,6 +66,37 @@ socklen_t Parse(const char* text, int local_rank, SocketAddress* address) {
   return sizeof(address->v4);
 }
 
+bool IsNumericTaken(const char* address, int local_rank) {
+  SocketAddress numeric;
+  const socklen_t bytes = Parse(address, local_rank, &numeric);
+  if (bytes == 0) return false;
+  const int fd = socket(numeric.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  // With it on both sides, a bind fails only if another socket listens.
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const bool taken = bind(fd, &numeric.any, bytes) != 0 && errno == EADDRINUSE;
+  close(fd);
+  return taken;
+}
+
+// The server replaces the file of a socket on which nobody listens, so a bind tells nothing.
+bool IsUnixTaken(const char* path) {
+  sockaddr_un address;
+  memset(&address, 0, sizeof(address));
+  address.sun_family = AF_UNIX;
+  const size_t length = strlen(path);
+  if (length == 0 || length >= sizeof(address.sun_path)) return false;
+  memcpy(address.sun_path, path, length);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  const bool taken =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
+      errno == EAGAIN;  // its queue is full
+  close(fd);
+  return taken;
+}
+
 }  // namespace
 
 bool WriteAddress(const char* listen, int local_rank, char* address, size_t size) {
@@ -74,17 +110,21 @@ bool WriteAddress(const char* listen, int local_rank, char* address, size_t size
 }
 
 bool IsTaken(const char* address, int local_rank) {
-  SocketAddress numeric;
-  const socklen_t bytes = Parse(address, local_rank, &numeric);
-  if (bytes == 0) return false;
-  const int fd = socket(numeric.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  // With it on both sides, a bind fails only if another socket listens.
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const bool taken = bind(fd, &numeric.any, bytes) != 0 && errno == EADDRINUSE;
-  close(fd);
-  return taken;
+  if (strncmp(address, kUnixPrefix, kUnixPrefixBytes) == 0) {
+    return IsUnixTaken(address + kUnixPrefixBytes);
+  }
+  if (strncmp(address, kLocalHost, kLocalHostBytes) != 0) {
+    return IsNumericTaken(address, local_rank);
+  }
+  // The server listens on all addresses of the name, or on none.
+  constexpr const char* kHosts[] = {"127.0.0.1:", "[::1]:"};
+  for (const char* host : kHosts) {
+    char numeric[64] = "";
+    if (strlen(host) + strlen(address + kLocalHostBytes) >= sizeof(numeric)) return false;
+    strcat(strcpy(numeric, host), address + kLocalHostBytes);
+    if (IsNumericTaken(numeric, local_rank)) return true;
+  }
+  return false;
 }
 
 }  // namespace jobscope::attach

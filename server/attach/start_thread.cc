@@ -115,9 +115,11 @@ void LoadAndStart(const StartPlan& plan) {
   char error[1024] = "";
   const int code = start(&options, nullptr, 0, error, sizeof(error));
   if (code == JOBSCOPE_OK) return;  // the library has logged where it listens
-  // Busy: the program already has a server of its own.
+  // Busy: the program already has a server of its own. A helper process of a worker cannot have its
+  // address, whatever IsTaken could find out.
   const bool launcher_above = code == JOBSCOPE_E_ADDRESS && plan.above == Above::kOther;
-  Say(plan.log_level, code == JOBSCOPE_E_BUSY ? LogLevel::kInfo : LogLevel::kWarning,
+  const bool helper = code == JOBSCOPE_E_ADDRESS && plan.above == Above::kNoRole;
+  Say(plan.log_level, code == JOBSCOPE_E_BUSY || helper ? LogLevel::kInfo : LogLevel::kWarning,
       "not attached: %s%s", error,
       launcher_above ? "; if the process that started this one holds it and is no worker, exclude "
                        "that one by its name: JOBSCOPE_PROGRAMS='!launch.py'"

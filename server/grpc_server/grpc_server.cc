@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
@@ -72,9 +73,11 @@ __attribute__((constructor(101))) void KeepStandardDescriptors() {
 
 absl::Status Taken(const BindTarget& target, const absl::Status& status) {
   return absl::AlreadyExistsError(absl::StrCat(
-      status.message(), ", by ", DescribePortHolder(target, kHolderTimeout),
-      ": choose another port, or port 0 for any that is free, or \"host:port+rank\" for several "
-      "workers on one host"));
+      status.message(), ", by ", DescribePortHolder(target, kHolderTimeout), ": choose another ",
+      absl::StartsWith(target.text, "unix:") ? "path"
+                                             : "port, or port 0 for any that is free, or "
+                                               "\"host:port+rank\" for several workers on one "
+                                               "host"));
 }
 
 // Opens the listener such that a child forked from here on closes it.

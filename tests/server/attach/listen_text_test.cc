@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <string>
+
+#include "tests/temporary_directory.h"
 
 namespace jobscope::attach {
 namespace {
@@ -75,6 +78,34 @@ TEST(ListenTextTest, TakenPort) {
   EXPECT_FALSE(IsTaken(address.c_str(), -1));
 }
 
+TEST(ListenTextTest, TakenPortOfThisHost) {
+  Listener v4(AF_INET);
+  Listener v6(AF_INET6);
+  for (Listener* listener : {&v4, &v6}) {
+    if (listener->port() == 0) continue;  // no IPv6 here
+    const std::string address = "localhost:" + std::to_string(listener->port());
+    EXPECT_TRUE(IsTaken(address.c_str(), -1));
+    listener->Close();
+    EXPECT_FALSE(IsTaken(address.c_str(), -1));
+  }
+}
+
+TEST(ListenTextTest, TakenUnixSocket) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/socket";
+  const std::string address = "unix:" + path;
+  EXPECT_FALSE(IsTaken(address.c_str(), -1));
+  sockaddr_un bound = {};
+  bound.sun_family = AF_UNIX;
+  path.copy(bound.sun_path, sizeof(bound.sun_path) - 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&bound), sizeof(bound)), 0);
+  ASSERT_EQ(listen(fd, 0), 0);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(IsTaken(address.c_str(), -1)) << i;  // full at last
+  close(fd);
+  EXPECT_FALSE(IsTaken(address.c_str(), -1)) << "the file is left";
+}
+
 TEST(ListenTextTest, TakenPortOfARank) {
   Listener listener(AF_INET);
   ASSERT_GT(listener.port(), 3);
@@ -110,9 +141,11 @@ TEST(ListenTextTest, WhatCannotBeToldIsNotTaken) {
   const Listener listener(AF_INET);
   const std::string port = std::to_string(listener.port());
   for (const std::string& text :
-       {std::string(), std::string(":"), "localhost:" + port, "127.0.0.1:" + port + "x",
-        "127.0.0.1:" + port + "+rankx", std::string("127.0.0.1:0"), std::string("127.0.0.1:99999"),
-        std::string("127.0.0.1:-5"), "::1:" + port, "[" + port, std::string("unix:/tmp/x"),
+       {std::string(), std::string(":"), "localhost" + port, "example.org:" + port,
+        "localhost:" + port + "x", "localhost:" + std::string(2000, '1'), std::string("unix:"),
+        "unix:" + std::string(2000, 'x'), "127.0.0.1:" + port + "x", "127.0.0.1:" + port + "+rankx",
+        std::string("127.0.0.1:0"), std::string("127.0.0.1:99999"), std::string("127.0.0.1:-5"),
+        "::1:" + port, "[" + port, std::string("unix:/tmp/x"),
         std::string(2000, '1') + ":" + port}) {
     EXPECT_FALSE(IsTaken(text.c_str(), 0)) << text;
   }

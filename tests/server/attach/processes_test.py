@@ -42,47 +42,53 @@ sys.exit(subprocess.run([sys.executable, "-c", %r], env={**os.environ, **child})
 
 
 class PoolTest(attached.TestCase):
-    def pool(self, method, env, port):
+    def pool(self, method, env):
         """Starts a pool whose parent is served; returns the process and what its children told."""
-        process = attached.Process([attached.PYTHON, self.script(POOL), method], env)
+        process = attached.Process([attached.PYTHON, self.script(POOL), method], {**env, "JOBSCOPE_PORT_DIR": self.ports})
         self.addCleanup(process.__exit__)
         process.hear()
-        if port is not None:
-            self.wait_until_served(port, process.pid)
-        else:
-            self.wait_for_addresses(1)
+        self.wait_for_addresses(1)
         process.say()
         return process, process.hear_json()
 
-    def one_port(self, method, **variables):
+    def one_address(self, method, listen=None, **variables):
         """All of them with the same address: it is the parent's, and nobody says a word."""
-        port = attached.free_port()
-        env = attached.preloaded(f"127.0.0.1:{port}+rank", JOBSCOPE_ATTACH_DELAY_MS="0", **variables)
-        process, children = self.pool(method, env, port)
+        env = attached.preloaded(
+            listen or f"127.0.0.1:{attached.free_port()}+rank", JOBSCOPE_ATTACH_DELAY_MS="0", **variables
+        )
+        process, children = self.pool(method, env)
         self.assertEqual(len(children), 2)
-        self.assert_serves(f"127.0.0.1:{port}", process.pid)
         self.wait_until_settled(process.pid)
+        (address,) = self.addresses().values()
+        self.assert_serves(address, process.pid)
         self.assertEqual(process.finish(), (0, ""))
         return children
 
     def test_fork(self):
-        self.one_port("fork")
+        self.one_address("fork")
 
     def test_spawn(self):
-        children = self.one_port("spawn")
+        children = self.one_address("spawn")
         self.assertEqual(list(children.values()), [False, False], "a child has loaded a server that it can't have")
 
+    def test_spawn_with_other_addresses(self):
+        """A name of this host, and a Unix socket."""
+        for listen in (f"localhost:{attached.free_port()}", f"unix:{self.folder}/socket"):
+            with self.subTest(listen):
+                children = self.one_address("spawn", listen)
+                self.assertEqual(list(children.values()), [False, False])
+
     def test_forkserver(self):
-        children = self.one_port("forkserver")
+        children = self.one_address("forkserver")
         self.assertEqual(list(children.values()), [False, False])
 
     def test_spawn_of_a_rank(self):
-        children = self.one_port("spawn", LOCAL_RANK="0", RANK="0")
+        children = self.one_address("spawn", LOCAL_RANK="0", RANK="0")
         self.assertEqual(list(children.values()), [False, False])
 
     def test_spawn_with_free_ports(self):
         """Without ranks each process that is spawned is a worker of its own."""
-        process, children = self.pool("spawn", attached.preloaded(JOBSCOPE_PORT_DIR=self.ports), None)
+        process, children = self.pool("spawn", attached.preloaded())
         names = {attached.rankless_name(pid) for pid in (process.pid, *children)}
         self.wait_for(lambda: set(self.addresses()) == names, f"{names}; there are {self.addresses()}")
         for name, address in self.addresses().items():
@@ -91,15 +97,15 @@ class PoolTest(attached.TestCase):
 
     def test_spawn_with_free_ports_of_a_rank(self):
         """The data loader of rank 0 does not take its place in the port directory."""
-        env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, RANK="0", JOBSCOPE_ATTACH_DELAY_MS="0")
-        process, _ = self.pool("spawn", env, None)
+        env = attached.preloaded(RANK="0", JOBSCOPE_ATTACH_DELAY_MS="0")
+        process, _ = self.pool("spawn", env)
         self.wait_until_settled(process.pid)
         self.assertEqual(list(self.addresses()), ["0"])
         self.assert_serves(self.addresses()["0"], process.pid)
         self.assertEqual(process.finish(), (0, ""))
 
     def test_forkserver_with_free_ports(self):
-        process, children = self.pool("forkserver", attached.preloaded(JOBSCOPE_PORT_DIR=self.ports), None)
+        process, children = self.pool("forkserver", attached.preloaded())
         self.assertEqual(list(children.values()), [False, False])
         self.wait_until_settled(process.pid)
         self.assertEqual(list(self.addresses()), [attached.rankless_name(process.pid)])
@@ -119,12 +125,6 @@ class ChainTest(attached.TestCase):
             self.wait_until_served(port, process.pid)
             self.assertEqual(process.finish(), (0, ""))
 
-    def child_of_a_parent(self, listen, parent, child, port):
-        env = attached.preloaded(listen, JOBSCOPE_PORT_DIR=self.ports, **parent)
-        command = [attached.PYTHON, "-c", PARENT, *(f"{name}={value}" for name, value in child.items())]
-        process = attached.Process(command, env)
-        self.addCleanup(process.__exit__)
-        self.wait_until_served(port, process.pid)
     def test_exec_of_a_tool_that_starts_the_worker(self):
         """Python, then sh by exec, the same process: the rank is not taken by a process that is no worker any more."""
         port = attached.free_port()
@@ -140,6 +140,12 @@ class ChainTest(attached.TestCase):
             self.assertEqual(list(self.addresses()), ["0"])
             self.assertEqual(process.finish(), (0, ""))
 
+    def child_of_a_parent(self, listen, parent, child, port):
+        env = attached.preloaded(listen, JOBSCOPE_PORT_DIR=self.ports, **parent)
+        command = [attached.PYTHON, "-c", PARENT, *(f"{name}={value}" for name, value in child.items())]
+        process = attached.Process(command, env)
+        self.addCleanup(process.__exit__)
+        self.wait_until_served(port, process.pid)
         process.say()
         process.hear()
         return process

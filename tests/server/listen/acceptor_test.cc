@@ -361,6 +361,12 @@ TEST_F(UnixAcceptorTest, TheModeIsPrivateWhateverTheUmask) {
   umask(previous);
 }
 
+TEST_F(UnixAcceptorTest, AnotherPathIsTheRemedy) {
+  StartServer(Options("unix:" + path_));
+  const auto second = GrpcServer::Start(Options("unix:" + path_));
+  EXPECT_THAT(std::string(second.status().message()), ::testing::EndsWith(": choose another path"));
+}
+
 TEST_F(UnixAcceptorTest, AnothersFileStays) {
   StartServer(Options("unix:" + path_));
   ASSERT_EQ(unlink(path_.c_str()), 0);
