@@ -35,6 +35,7 @@ CertificateWatch::Versions CertificateWatch::LookAtFiles() const {
 absl::Status CertificateWatch::Load() {
   // Before the read: the next check finds a write in between.
   seen_ = LookAtFiles();
+  loaded_ = false;
   auto pair = ReadCertificatePair(files_.certificate, files_.key, CertificateUse::kServer);
   if (!pair.ok()) return pair.status();
   auto loaded = std::make_shared<Content>();
@@ -47,15 +48,17 @@ absl::Status CertificateWatch::Load() {
   const absl::MutexLock lock(&mutex_);
   loaded->version = content_ == nullptr ? 1 : content_->version + 1;
   content_ = std::move(loaded);
+  loaded_ = true;
   return absl::OkStatus();
 }
 
 void CertificateWatch::LoadIfChanged() {
-  if (LookAtFiles() == seen_) return;
+  const bool changed = !(LookAtFiles() == seen_);
+  if (!changed && loaded_) return;
   if (const absl::Status status = Load(); status.ok()) {
     Log(LogLevel::kInfo, absl::StrCat(files_.certificate.setting, "=", files_.certificate.path,
                                       ": new connections get the new certificate"));
-  } else {
+  } else if (changed) {
     Log(LogLevel::kWarning, absl::StrCat("the previous certificate stays in force: ",
                                          absl::string_view(status.message())));
   }

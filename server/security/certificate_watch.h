@@ -62,7 +62,10 @@ class CertificateWatch : public std::enable_shared_from_this<CertificateWatch> {
 
   const Files files_;
   const GetVersion version_of_;
-  Versions seen_;  // used by the check in progress only
+  // Used by the check in progress only. Files that could not be loaded are read again by every
+  // check: the process may have had no descriptor left, or the certificate may become valid.
+  Versions seen_;
+  bool loaded_ = false;
   BackgroundCheck check_{"jobscope-certs"};
   absl::Mutex mutex_;
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mutex_);

@@ -41,16 +41,18 @@ absl::Status TokenCheck::Load() {
   const auto token = ReadToken(file_);
   const absl::MutexLock lock(&mutex_);
   digest_.reset();
-  if (!token.ok()) return token.status();
+  loaded_ = token.ok();
+  if (!loaded_) return token.status();
   digest_ = DigestOf(*token);
   return absl::OkStatus();
 }
 
 void TokenCheck::LoadIfChanged() {
-  if (version_of_(file_) == seen_) return;
+  const bool changed = !(version_of_(file_) == seen_);
+  if (!changed && loaded_) return;
   if (auto status = Load(); status.ok()) {
     Log(LogLevel::kInfo, absl::StrCat(file_.setting, "=", file_.path, ": has a new token"));
-  } else {
+  } else if (changed) {
     Log(LogLevel::kWarning,
         absl::StrCat("every caller is refused until the token file is valid again: ",
                      absl::string_view(status.message())));

@@ -48,7 +48,10 @@ class TokenCheck : public std::enable_shared_from_this<TokenCheck> {
 
   const FileSetting file_;
   const GetVersion version_of_;
-  FileVersion seen_;  // used by the check in progress only
+  // Used by the check in progress only. A file that could not be loaded is read again by every
+  // check: the process may have had no descriptor left.
+  FileVersion seen_;
+  bool loaded_ = false;
   BackgroundCheck check_{"jobscope-token"};
   absl::Mutex mutex_;
   std::optional<Digest> digest_ ABSL_GUARDED_BY(mutex_);  // nullopt: there is no valid token

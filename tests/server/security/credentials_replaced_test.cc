@@ -7,6 +7,7 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,6 +29,22 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+// While it lives, the process can open no descriptor.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &previous_);
+    const rlimit none = {STDERR_FILENO + 1, previous_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &previous_); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit previous_ = {};
+};
 
 TEST_F(CredentialsTest, AReplacedTokenIsTakenAndTheOldOneEnds) {
   const auto plain = grpc::InsecureChannelCredentials();
@@ -58,6 +75,49 @@ TEST_F(CredentialsTest, ATokenFileThatGoesBadLetsNobodyIn) {
   EXPECT_TRUE(Eventually([&] { return Call(plain, kDescribe, good).ok(); }));
   ASSERT_EQ(unlink(file.c_str()), 0);
   EXPECT_TRUE(Eventually([&] { return !Call(plain, kDescribe, good).ok(); }));
+}
+
+TEST_F(CredentialsTest, ATokenThatCouldNotBeReadIsReadAgain) {
+  const std::string file = Write("token", "0123456789abcdef-old\n");
+  const auto check = TokenCheck::Create({file, "JOBSCOPE_TOKEN_FILE"});
+  ASSERT_TRUE(check.ok()) << check.status();
+  Write("token", "0123456789abcdef-new\n");
+  {
+    const NoDescriptors none;
+    ASSERT_TRUE(Eventually([&] { return !(*check)->Accepts("0123456789abcdef-old"); }));
+    EXPECT_FALSE((*check)->Accepts("0123456789abcdef-new"));
+  }
+  EXPECT_TRUE(Eventually([&] { return (*check)->Accepts("0123456789abcdef-new"); }));
+}
+
+TEST_F(CredentialsTest, ACertificateThatCouldNotBeReadIsReadAgain) {
+  const Certificates& files = Certificates::Get();
+  CertificateWatch::Files watched;
+  watched.certificate = {Write("server.crt", files.Read("server.crt"), 0644), "JOBSCOPE_TLS_CERT"};
+  watched.key = {Write("server.key", files.Read("server.key")), "JOBSCOPE_TLS_KEY"};
+  std::atomic<int> looks{0};
+  const auto watch = CertificateWatch::Create(watched, [&looks](const FileSetting& file) {
+    ++looks;
+    return VersionOf(file);
+  });
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  Write("server.crt", files.Read("other_server.crt"), 0644);
+  Write("server.key", files.Read("other_server.key"));
+  looks = 0;
+  ::testing::internal::CaptureStderr();
+  {
+    const NoDescriptors none;
+    // A check looks at three files, and at three when it reads them: two checks have failed.
+    EXPECT_TRUE(Eventually([&] {
+      EXPECT_EQ((*watch)->NewerThan(1), nullptr);
+      return looks > 2 * (3 + 3);
+    }));
+  }
+  EXPECT_TRUE(Eventually([&] { return (*watch)->NewerThan(1) != nullptr; }));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const size_t warning = log.find("stays in force");
+  EXPECT_NE(warning, std::string::npos) << log;
+  EXPECT_EQ(log.find("stays in force", warning + 1), std::string::npos) << log;
 }
 
 // As a renewal does it: file by file, whatever the order. Who is connected notices nothing.
