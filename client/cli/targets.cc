@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/targets.h"
 
+#include <cstdio>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -12,8 +15,11 @@
 namespace jobscope {
 
 absl::StatusOr<Targets> PrepareTargets(const Flags& flags) {
-  absl::StatusOr<std::vector<Endpoint>> endpoints = ParseAddressList(flags.service_addr);
+  std::vector<std::string> notes;
+  absl::StatusOr<std::vector<Endpoint>> endpoints =
+      ParseAddressList(flags.service_addr, ResolveWithSystem, &notes);
   if (!endpoints.ok()) return endpoints.status();
+  for (const std::string& note : notes) std::fprintf(stderr, "capture: %s\n", note.c_str());
   absl::StatusOr<std::shared_ptr<const ClientCredentials>> credentials =
       ClientCredentials::Load(flags.credentials);
   if (!credentials.ok()) return credentials.status();

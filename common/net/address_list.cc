@@ -35,6 +35,8 @@ namespace {
 
 // Bounds one entry, so that an expanded host list stays within kMaxEndpoints times this size.
 constexpr size_t kMaxEntryBytes = 4096;
+// Keeps the note on files of a port directory readable.
+constexpr size_t kMaxNamedFiles = 8;
 
 // Splits at commas outside of brackets. Brackets do not nest; an unclosed one takes the rest.
 std::vector<absl::string_view> SplitEntries(absl::string_view list) {
@@ -154,9 +156,11 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
   return text;
 }
 
-// Reads one file of a port directory, whose content may come from anybody.
+// Reads one file of a port directory, whose content may come from anybody. Returns NOT_FOUND if it
+// is gone.
 absl::StatusOr<std::string> ReadPortFile(const std::string& path) {
   const absl::StatusOr<RegularFile> file = RegularFile::Open(path);
+  if (absl::IsNotFound(file.status())) return file.status();
   absl::StatusOr<std::string> text =
       file.ok() ? file->Read(kMaxAddressListBytes) : absl::StatusOr<std::string>(file.status());
   if (text.ok()) return text;
@@ -174,10 +178,27 @@ bool ByNumberInName(const std::string& left, const std::string& right) {
   return key(left) < key(right);
 }
 
+// Says which files of a port directory added no worker.
+std::string MergedNote(const std::string& directory, const std::vector<std::string>& files) {
+  std::string names;
+  for (size_t i = 0; i < std::min(files.size(), kMaxNamedFiles); ++i) {
+    absl::StrAppend(&names, i == 0 ? "" : ", ", Printable(files[i]));
+  }
+  if (files.size() > kMaxNamedFiles) {
+    absl::StrAppend(&names, " and ", files.size() - kMaxNamedFiles, " more");
+  }
+  return absl::StrCat(
+      "files of ", directory, " hold addresses that other files there hold: ", names,
+      ". Each address is taken as one worker. Such a file is a killed worker's, or, for a loopback "
+      "address or a Unix socket, that of a worker of another host: run capture there");
+}
+
 // Collects endpoints and rejects duplicates.
 class Collector {
  public:
-  explicit Collector(const Resolver& resolver) : resolver_(resolver) {}
+  // Appends to `notes`, unless it is null.
+  Collector(const Resolver& resolver, std::vector<std::string>* notes)
+      : resolver_(resolver), notes_(notes) {}
 
   // `where` gives the position of the entry ("", " (hosts.txt line 3)").
   absl::Status AddList(absl::string_view list, const std::string& where, bool files_allowed) {
@@ -283,19 +304,27 @@ class Collector {
       return absl::InvalidArgumentError(
           absl::StrCat("cannot list the port directory ", path, ": ", error.message()));
     }
-    if (files.empty()) {
+    std::sort(files.begin(), files.end(), ByNumberInName);
+    absl::Status status;
+    size_t read = 0;
+    std::vector<std::string> merged;
+    directory_begin_ = endpoints_.size();
+    for (const std::string& file : files) {
+      const absl::StatusOr<std::string> text = ReadPortFile(file);
+      if (absl::IsNotFound(text.status())) continue;  // its worker has ended meanwhile
+      ++read;
+      const size_t merged_before = merged_;
+      status = AddLines(file, text);
+      if (!status.ok()) break;
+      if (merged_ > merged_before) merged.push_back(std::filesystem::path(file).filename());
+    }
+    directory_begin_.reset();
+    if (read == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the port directory ", path,
           " holds no *.addr file; do the workers run with JOBSCOPE_PORT_DIR set to it?"));
     }
-    std::sort(files.begin(), files.end(), ByNumberInName);
-    absl::Status status;
-    directory_begin_ = endpoints_.size();
-    for (const std::string& file : files) {
-      status.Update(AddLines(file, ReadPortFile(file)));
-      if (!status.ok()) break;
-    }
-    directory_begin_.reset();
+    if (notes_ != nullptr && !merged.empty()) notes_->push_back(MergedNote(path, merged));
     return status;
   }
 
@@ -304,7 +333,10 @@ class Collector {
     if (!is_new) {
       const auto& [index, first_where] = seen->second;
       // The file of a killed worker, which another one replaced on the same port.
-      if (directory_begin_.has_value() && index >= *directory_begin_) return absl::OkStatus();
+      if (directory_begin_.has_value() && index >= *directory_begin_) {
+        ++merged_;
+        return absl::OkStatus();
+      }
       return absl::InvalidArgumentError(absl::StrCat("address ", endpoint.address, where,
                                                      " was already given", first_where,
                                                      "; name each worker once"));
@@ -323,9 +355,11 @@ class Collector {
   }
 
   const Resolver& resolver_;
+  std::vector<std::string>* const notes_;
   std::vector<Endpoint> endpoints_;
   std::unordered_map<std::string, std::pair<size_t, std::string>> given_by_key_;  // index, where
   std::optional<size_t> directory_begin_;  // first index of the port directory that is being added
+  size_t merged_ = 0;                      // addresses that another file of their directory holds
 };
 
 }  // namespace
@@ -358,7 +392,8 @@ absl::StatusOr<std::vector<std::string>> ResolveWithSystem(const std::string& na
 }
 
 absl::StatusOr<std::vector<Endpoint>> ParseAddressList(absl::string_view list,
-                                                       const Resolver& resolver) {
+                                                       const Resolver& resolver,
+                                                       std::vector<std::string>* notes) {
   if (absl::StripAsciiWhitespace(list).empty()) {
     return absl::InvalidArgumentError("no address given; write host:port");
   }
@@ -366,7 +401,7 @@ absl::StatusOr<std::vector<Endpoint>> ParseAddressList(absl::string_view list,
     return absl::InvalidArgumentError(
         absl::StrCat("the address list has more than ", kMaxAddressListBytes, " bytes; use @file"));
   }
-  Collector collector(resolver);
+  Collector collector(resolver, notes);
   const absl::Status status = collector.AddList(list, "", true);
   if (!status.ok()) return status;
   return collector.Take();

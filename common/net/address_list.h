@@ -36,12 +36,15 @@ absl::StatusOr<std::vector<std::string>> ResolveWithSystem(const std::string& na
 //   dns:///name:port        every address of the name is a worker
 //   @file                   one entry per line, '#' begins a comment
 //   @directory              one address in each of its files *.addr, by the numbers in their names;
-//                           equal ones are one worker, as killed workers leave their files
+//                           equal ones are one worker, as killed workers leave their files; files
+//                           that are removed meanwhile are skipped
 //
 // Keeps the order. Returns 1 to kMaxEndpoints endpoints, all different. kInvalidArgument names the
-// offending entry and its position. kUnavailable: a name could not be resolved.
-absl::StatusOr<std::vector<Endpoint>> ParseAddressList(
-    absl::string_view list, const Resolver& resolver = ResolveWithSystem);
+// offending entry and its position. kUnavailable: a name could not be resolved. Appends to `notes`
+// one sentence for each directory with equal addresses.
+absl::StatusOr<std::vector<Endpoint>> ParseAddressList(absl::string_view list,
+                                                       const Resolver& resolver = ResolveWithSystem,
+                                                       std::vector<std::string>* notes = nullptr);
 
 }  // namespace jobscope
 

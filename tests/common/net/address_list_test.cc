@@ -147,6 +147,41 @@ TEST(AddressList, EqualAddressesInAPortDirectoryAreOneWorker) {
   EXPECT_THAT(Parse("@" + path + ",@" + path), given_twice);
 }
 
+// On two hosts, each worker may have the loopback address of one of the other host.
+TEST(AddressList, EqualAddressesInAPortDirectoryAreNoted) {
+  const TemporaryDirectory directory;
+  const auto notes_of = [&directory] {
+    std::vector<std::string> notes;
+    EXPECT_TRUE(ParseAddressList("z:1,@" + directory.path(), NoNames, &notes).ok());
+    return notes;
+  };
+  for (int rank = 0; rank < 4; ++rank) {
+    directory.Write(absl::StrCat(rank, ".addr"), absl::StrCat("127.0.0.1:", 6009 + rank, "\n"));
+  }
+  EXPECT_THAT(notes_of(), ElementsAre());
+  for (int rank = 4; rank < 6; ++rank) {
+    directory.Write(absl::StrCat(rank, ".addr"), absl::StrCat("127.0.0.1:", 6005 + rank, "\n"));
+  }
+  EXPECT_THAT(notes_of(),
+              ElementsAre(AllOf(HasSubstr(directory.path()), HasSubstr(": 4.addr, 5.addr. "),
+                                HasSubstr("run capture there"))));
+  for (int i = 10; i < 20; ++i) directory.Write(absl::StrCat(i, ".addr"), "127.0.0.1:6009\n");
+  EXPECT_THAT(notes_of(), ElementsAre(HasSubstr("15.addr and 4 more. ")));
+}
+
+// A worker that ends while its directory is read removes its file.
+TEST(AddressList, FilesThatAreGoneArePassedOver) {
+  const TemporaryDirectory directory;
+  directory.Write("1.addr", "dns:///job:1\n");
+  const std::string ended = directory.Write("2.addr", "h:2\n");
+  directory.Write("3.addr", "h:3\n");
+  const Resolver ends = [&ended](const std::string&) {
+    EXPECT_EQ(unlink(ended.c_str()), 0);
+    return std::vector<std::string>{"10.0.0.1"};
+  };
+  EXPECT_THAT(Parse("@" + directory.path(), ends), ElementsAre("10.0.0.1:1", "h:3"));
+}
+
 // Others may write to a port directory: nothing in it may keep the client waiting.
 TEST(AddressList, WhatIsPlantedInAPortDirectoryIsNamed) {
   const TemporaryDirectory directory;
