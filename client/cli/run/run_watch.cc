@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -175,6 +176,15 @@ class Watch {
 }  // namespace
 
 absl::Status StartRunWatch(const RunWatchOptions& options) {
+  if (options.quiet && !options.remove) return absl::OkStatus();  // nothing to do
+  int adopts = 0;
+  if (getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &adopts) == 0 && adopts != 0)) {
+    // The grandchild would become a child of the program, and a program that waits for all of its
+    // children would wait for one that waits for the program.
+    return absl::UnavailableError(
+        "the workers' addresses are not printed, they are in the directory only: this process "
+        "adopts orphaned processes (process 1 of a container, or a subreaper)");
+  }
   const PortFiles others = PortFilesIn(options.port_directory);
   const pid_t program = getpid();
   // Stays valid when this process executes the program; closed there.

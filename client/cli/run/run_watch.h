@@ -21,7 +21,8 @@ struct RunWatchOptions {
 // passed over: they are of other programs, or of workers that were killed. The process is no child
 // of this one, which may wait for all of its children; it ignores signals that a terminal or
 // launcher sends to the group; it keeps no descriptor but standard error. Call it while only one
-// thread exists. Returns UNAVAILABLE if it cannot be started.
+// thread exists. Returns UNAVAILABLE if it cannot be started, or if this process adopts orphaned
+// processes (process 1, a subreaper) and so would be its parent.
 absl::Status StartRunWatch(const RunWatchOptions& options);
 
 }  // namespace jobscope

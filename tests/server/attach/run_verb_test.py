@@ -144,6 +144,25 @@ class RunTest(attached.TestCase):
         code = "import os\ntry:\n    os.wait()\nexcept ChildProcessError:\n    print('none')"
         self.assertEqual(self.run_it(attached.PYTHON, "-c", code), (0, "none\n", ""))
 
+    def test_program_that_adopts_orphans(self):
+        """Process 1 of a container, or a subreaper: the process beside it would become a child that never ends."""
+        code = "import os\ntry:\n    print(os.waitpid(-1, os.WNOHANG))\nexcept ChildProcessError:\n    print('none')"
+        command = self.command(attached.PYTHON, "-c", code)
+        subreaper = (
+            "import ctypes, os, sys; assert ctypes.CDLL(None).prctl(36, 1) == 0; os.execv(sys.argv[1], sys.argv[1:])"
+        )
+        first = ["unshare", "--pid", "--fork"]
+        ways = [[attached.PYTHON, "-c", subreaper]]
+        if attached.run([*first, "true"], self.env)[0] == 0:
+            ways.append(first)
+        for way in ways:
+            with self.subTest(way[0]):
+                code, out, errors = attached.run([*way, *command], self.env)
+                self.assertEqual((code, out), (0, "none\n"), errors)
+                (directory,) = self.directories()
+                self.assertRegex(errors, rf"{directory}.*\n.*are not printed.*; remove {directory} when the program has ended\n$")
+                shutil.rmtree(directory)
+
     def test_descriptors_are_the_program_s(self):
         """Nothing of ours stays open in the program, and nothing of the program in the process beside it."""
         look = "import os; print(sorted(int(fd) for fd in os.listdir('/proc/self/fd')))"
