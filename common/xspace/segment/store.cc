@@ -80,6 +80,7 @@ struct Store::State {
       // Whole pages, so that the mapped size equals the counted size.
       : cap(std::max(cap_bytes, kMinCapBytes) / kPageBytes * kPageBytes),
         event_cap(cap - RoundUp(cap / 20, kPageBytes)),
+        other_cap(cap - RoundUp((cap - event_cap) / 4, kPageBytes)),
         block_bytes(
             std::clamp(cap / 16 / kMinBlockBytes * kMinBlockBytes, kMinBlockBytes, kMaxBlockBytes)),
         reopen_bytes(cap / 8),
@@ -88,6 +89,7 @@ struct Store::State {
 
   const size_t cap;        // maximum of mapped bytes
   const size_t event_cap;  // maximum of mapped bytes for a new events item
+  const size_t other_cap;  // likewise for other items but losses and the summary
   const size_t block_bytes;
   const size_t reopen_bytes;  // free bytes needed before a full store takes events again
   const std::shared_ptr<BlockPool> pool;
@@ -115,23 +117,29 @@ struct Store::State {
   bool closed ABSL_GUARDED_BY(mutex) = false;
   uint64_t returned_when_full ABSL_GUARDED_BY(mutex) = 0;
 
+  // Returns the maximum of mapped bytes for a new item.
+  size_t LimitOf(ItemKind kind) const {
+    if (kind == ItemKind::kEvents) return event_cap;
+    return kind == ItemKind::kLoss || kind == ItemKind::kSummary ? cap : other_cap;
+  }
   uint64_t last_number() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return first_number + positions.size() - 1;
   }
-  // Returns a block with space for `bytes`, mapping one if necessary; null if there is no space.
-  Block* BlockFor(size_t bytes, bool is_events) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Returns a block with space for `bytes`, mapping one if necessary; null if more than `limit`
+  // would then be mapped, or is.
+  Block* BlockFor(size_t bytes, size_t limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   std::unique_ptr<Block> Remove(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Returns true if the listener must be called, without the lock.
   bool Take(Block* block, ItemKind kind, std::string_view body)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
-Block* Store::State::BlockFor(size_t bytes, bool is_events) {
+Block* Store::State::BlockFor(size_t bytes, size_t limit) {
   const auto room = [](const Block* block) {
     return block == nullptr ? 0 : block->size - block->used;
   };
-  if (room(open_block) >= bytes) return open_block;
-  const size_t limit = is_events ? event_cap : cap;
+  // An open block that another kind of item has mapped beyond the limit is reserved for that kind.
+  if (room(open_block) >= bytes && pool->in_use_bytes() <= limit) return open_block;
   size_t size = std::max(block_bytes, RoundUp(bytes, kPageBytes));
   std::shared_ptr<char> data = pool->Take(size, limit);
   if (data == nullptr) {
@@ -202,7 +210,8 @@ bool Store::Append(ItemKind kind, std::string_view body) {
     // Read before the refusal: a block that is returned concurrently, as the last one, must count.
     const uint64_t returned = state_->pool->returned_blocks();
     const bool refused = too_large || state_->closed || (is_events && state_->spent);
-    Block* const block = refused ? nullptr : state_->BlockFor(BytesOf(body.size()), is_events);
+    Block* const block =
+        refused ? nullptr : state_->BlockFor(BytesOf(body.size()), state_->LimitOf(kind));
     taken = block != nullptr;
     if (taken) {
       notify = state_->Take(block, kind, body);

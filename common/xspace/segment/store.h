@@ -37,8 +37,8 @@ struct HeldItem {
 // finds the store full. Bookkeeping exists only for items that have not been released.
 class Store : public ItemSink {
  public:
-  // Never maps more than `cap_bytes` (at least 1 MiB). Reserves 5 % of it for items that are not
-  // events. Takes at most `max_event_bytes` of events in all, released or not; 0: no bound.
+  // Never maps more than `cap_bytes` (at least 1 MiB): of it 5 % for items that are not events, and
+  // 1.25 % only for losses and the summary. Takes `max_event_bytes` of events ever; 0: no bound.
   explicit Store(size_t cap_bytes, uint64_t max_event_bytes = 0);
   ~Store() override;
   Store(const Store&) = delete;
