@@ -260,7 +260,9 @@ Assembler::~Assembler() { delete state_; }
 
 const std::vector<Part>& Assembler::parts() const { return state_->parts; }
 
-uint64_t Assembler::CountSteps() const { return xspace::CountSteps(state_->index); }
+uint64_t Assembler::CountSteps() const {
+  return xspace::CountSteps(state_->index, state_->meter.get());
+}
 
 uint64_t Assembler::events() const {
   uint64_t events = 0;

@@ -40,9 +40,9 @@ struct AssembleOptions {
   bool keep_readable = false;
   // Further texts for XSpace.warnings.
   std::vector<std::string> warnings;
-  // Called by Create and Write each time that items in 16 more chunks of 2 MiB have been read, with
-  // the addresses of these chunks. A caller that maps the items from a file can release their
-  // pages; they are read again when needed, also by a sink that still holds some of them by
+  // Called by Create, Write and CountSteps each time that items in 16 more 2 MiB chunks have been
+  // read, with the addresses of these chunks. A caller that maps the items from a file can release
+  // their pages; they are read again when needed, also by a sink that still holds some of them by
   // reference. May be empty.
   std::function<void(const std::vector<uintptr_t>& chunks)> let_go;
 };

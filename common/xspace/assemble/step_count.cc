@@ -45,7 +45,7 @@ bool HasStat(protozero::pbf_reader event, uint64_t id) {
 
 }  // namespace
 
-uint64_t CountSteps(const ItemIndex& index) {
+uint64_t CountSteps(const ItemIndex& index, ReadMeter* meter) {
   uint64_t steps = 0;
   try {
     for (const IndexedPlane& plane : index.planes) {
@@ -53,6 +53,7 @@ uint64_t CountSteps(const ItemIndex& index) {
       if (id == 0) continue;
       for (const IndexedLine& line : plane.lines) {
         for (const Segment& segment : line.segments) {
+          AddRead(meter, segment.events);
           protozero::pbf_reader events = Reader(segment.events);
           while (events.next(xline_field::kEvents, kBytes)) {
             if (HasStat(events.get_message(), id)) ++steps;
@@ -64,6 +65,7 @@ uint64_t CountSteps(const ItemIndex& index) {
     // On an error, keeps the count: these are a worker's own bytes, and the counted steps are in
     // the trace.
   }
+  if (meter != nullptr) meter->LetGoNow();
   return steps;
 }
 

@@ -7,12 +7,13 @@
 #include <cstdint>
 
 #include "common/xspace/assemble/item_index.h"
+#include "common/xspace/assemble/read_meter.h"
 
 namespace jobscope::xspace {
 
 // Counts the whole training steps in the items: events that carry `_r` (clipped ones do not). Reads
-// all events of planes with that stat.
-uint64_t CountSteps(const ItemIndex& index);
+// all events of planes with that stat; reports them to the meter, and all for release at the end.
+uint64_t CountSteps(const ItemIndex& index, ReadMeter* meter = nullptr);
 
 }  // namespace jobscope::xspace
 
