@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/threads/thread_name.h"
+#include "common/xspace/segment/event_names.h"
 #include "common/xspace/segment/trace_planes.h"
 #include "common/xspace/wire/absl_view.h"
 
@@ -49,7 +50,9 @@ TraceWriter::Ids* TraceWriter::Own() {
 uint64_t TraceWriter::EventId(Ids* ids, std::string_view name) {
   const auto found = ids->events.find(xspace::AbslView(name));
   if (found != ids->events.end()) return found->second;
-  const uint64_t id = names_->Event(ids->plane, name);
+  // XProf interprets the names of events on the host's plane only.
+  const std::string written = ids == &host_ ? xspace::SafeEventName(name) : std::string(name);
+  const uint64_t id = names_->Event(ids->plane, written, written == name ? "" : name);
   if (id != 0 && ids->events.size() < kMaxKeptIds) ids->events.emplace(std::string(name), id);
   return id;
 }
@@ -60,6 +63,10 @@ uint64_t TraceWriter::StatId(Ids* ids, std::string_view name) {
   const uint64_t id = names_->Stat(ids->plane, name);
   if (id != 0 && ids->stats.size() < kMaxKeptIds) ids->stats.emplace(std::string(name), id);
   return id;
+}
+
+uint64_t TraceWriter::KeyId(Ids* ids, std::string_view key) {
+  return StatId(ids, xspace::SafeStatName(key));
 }
 
 std::unique_ptr<xspace::SegmentBuilder> TraceWriter::Open(xspace::LineDeclaration declare) const {
@@ -129,12 +136,12 @@ void TraceWriter::WriteOne(const EventBatch& batch, const EventBatch::Event& eve
   written.start_ps = std::max(begin, window_.start_ps);
   written.duration_ps = std::min(end, end_ps) - written.start_ps;
   if (event.is_counter) {
-    stats_.Double(StatId(ids, name), event.value);
+    stats_.Double(KeyId(ids, name), event.value);
     written.duration_ps = 1;
   } else {
     const EventBatch::Arg* const args = batch.args(event);
     for (size_t i = 0; i < event.arg_count; ++i) {
-      const uint64_t id = StatId(ids, batch.text(args[i].key));
+      const uint64_t id = KeyId(ids, batch.text(args[i].key));
       switch (args[i].type) {
         case JOBSCOPE_PROVIDER_INT64:
           stats_.Int64(id, args[i].int64_value);

@@ -66,6 +66,8 @@ class TraceWriter {
   Ids* Own();
   uint64_t EventId(Ids* ids, std::string_view name);
   uint64_t StatId(Ids* ids, std::string_view name);
+  // Of a provider's own key.
+  uint64_t KeyId(Ids* ids, std::string_view key);
   // Returns null if there are too many lines.
   xspace::SegmentBuilder* LineOf(const EventBatch& batch, const EventBatch::Event& event,
                                  Ids** ids);

@@ -2,7 +2,6 @@
 #include "collectors/host/encoding/arguments.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace jobscope::host {
@@ -34,13 +33,7 @@ void AddNumber(SiteTable* sites, uint64_t key, uint32_t type, uint64_t value,
     case JOBSCOPE_ARG_DOUBLE: {
       double number;
       std::memcpy(&number, &value, sizeof(number));
-      if (std::isfinite(number)) {
-        stats->Double(key, number);
-      } else {
-        // Viewers write numbers as JSON, which has none of these: the whole timeline would fail to
-        // load.
-        stats->String(key, std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
-      }
+      stats->Double(key, number);
       break;
     }
     case JOBSCOPE_ARG_NAME:

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "collectors/host/encoding/event_names.h"
+#include "common/xspace/segment/event_names.h"
 #include "common/xspace/segment/nvtx_place.h"
 #include "common/xspace/wire/absl_view.h"
 
@@ -83,7 +83,7 @@ const Site* SiteTable::Load(uint32_t id) {
   const bool is_step = site.role == JOBSCOPE_ROLE_STEP || is_inferred;
   if (is_inferred) metadata.Int64(names_->Stat(plane_, "inferred"), 1);
 
-  std::string name = SafeEventName(site.name);
+  std::string name = xspace::SafeEventName(site.name);
   std::string display_name = name == site.name ? "" : site.name;
   if (is_step) {
     // A step may have any name; other events must not look like a whole step.
@@ -101,13 +101,13 @@ const Site* SiteTable::Load(uint32_t id) {
   if (site.named_by_argument) site.metadata = std::string(metadata.bytes());
   if (!is_step) site.clipped_event_id = site.event_id;
   if (site.role == JOBSCOPE_ROLE_COUNTER) {
-    site.counter_id = names_->Stat(plane_, SafeStatName(site.name));
+    site.counter_id = names_->Stat(plane_, xspace::SafeStatName(site.name));
   }
 
   site.key_count = std::min<uint32_t>(info.key_count, JOBSCOPE_MAX_KEYS);
   for (uint32_t i = 0; i < site.key_count; ++i) {
     site.key_ids[i] =
-        names_->Stat(plane_, SafeStatName(info.keys[i] == nullptr ? "" : info.keys[i]));
+        names_->Stat(plane_, xspace::SafeStatName(info.keys[i] == nullptr ? "" : info.keys[i]));
   }
 
   if (is_step) {
@@ -121,7 +121,7 @@ const Site* SiteTable::Load(uint32_t id) {
   // XProf reads `tf_op` only from events, not from metadata. Verbose scopes omit it: its seven
   // bytes are half an event.
   if (site.role == JOBSCOPE_ROLE_SCOPE && info.bit != JOBSCOPE_BIT_LEVEL3) {
-    if (const std::string op = TfOpOf(site.name, category); !op.empty()) {
+    if (const std::string op = xspace::TfOpOf(site.name, category); !op.empty()) {
       site.tf_op_ref = names_->Stat(plane_, op);
       xspace::StatsEncoder stats(xspace::StatsOf::kEvent);
       stats.Ref(common_.tf_op, site.tf_op_ref);
@@ -145,7 +145,7 @@ uint64_t SiteTable::NameRef(uint32_t name_id) {
   if (name_id < name_refs_.size() && name_refs_[name_id] != 0) return name_refs_[name_id];
   const char* const name = reader_->name(name_id);
   // A value becomes a name among the plane's stats: one that XProf acts on must not appear there.
-  if (name == nullptr || SafeStatName(name) != name) return 0;
+  if (name == nullptr || xspace::SafeStatName(name) != name) return 0;
   const uint64_t ref = names_->Stat(plane_, name);
   if (name_id >= name_refs_.size()) name_refs_.resize(name_id + 1);
   name_refs_[name_id] = ref;
@@ -158,7 +158,7 @@ uint64_t SiteTable::StringRef(std::string_view text) {
     if (found->second == 0) found->second = names_->Stat(plane_, text);
     return found->second;
   }
-  if (SafeStatName(text) != text) return 0;  // as in NameRef
+  if (xspace::SafeStatName(text) != text) return 0;  // as in NameRef
   if (strings_.size() < kMaxStrings && string_bytes_ + text.size() <= kMaxStringBytes) {
     strings_.emplace(std::string(text), 0);
     string_bytes_ += text.size();
@@ -171,7 +171,7 @@ uint64_t SiteTable::EventNamed(const Site& site, std::string_view message) {
   const auto found = named_events_.find(key);
   if (found != named_events_.end()) return found->second;
   if (named_events_.size() >= kMaxNamedEvents) return 0;
-  const std::string name = SafeEventName(message);
+  const std::string name = xspace::SafeEventName(message);
   const uint64_t id = names_->Event(plane_, name, name == message ? "" : message, site.metadata);
   if (id != 0) named_events_.emplace(std::move(key), id);
   return id;

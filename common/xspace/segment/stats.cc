@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/xspace/segment/stats.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -56,6 +57,10 @@ void StatsEncoder::Ref(uint64_t id, uint64_t value_id) {
 
 void StatsEncoder::Double(uint64_t id, double value) {
   if (id == 0) return;
+  // Viewers write numbers as JSON, which has none of these: the whole timeline would fail to load.
+  if (!std::isfinite(value)) {
+    return Text(id, xstat_field::kString, std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+  }
   char* out = Room(4 + kMaxVarintBytes + sizeof(value));
   *out++ = BytesTag(static_cast<uint32_t>(container_));
   *out++ = static_cast<char>(2 + VarintSize(id) + sizeof(value));

@@ -22,7 +22,7 @@ class StatsEncoder {
 
   void Int64(uint64_t id, int64_t value);
   void Uint64(uint64_t id, uint64_t value);
-  void Double(uint64_t id, double value);
+  void Double(uint64_t id, double value);            // "nan", "inf", "-inf": as text
   void String(uint64_t id, std::string_view value);  // invalid UTF-8 is replaced by '?'
   void Bytes(uint64_t id, std::string_view value);
   void Ref(uint64_t id, uint64_t value_id);

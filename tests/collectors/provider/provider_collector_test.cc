@@ -87,6 +87,49 @@ TEST_F(ProviderCollectorTest, EventsOfTheStopAreInTheTrace) {
   EXPECT_THAT(provider_.calls(), ElementsAre("arm", "start", "stop"));
 }
 
+// As in the recorder's events: docs/trace_format.md.
+TEST_F(ProviderCollectorTest, NamesAndNumbersThatViewersMisreadAreChanged) {
+  KeepSink();
+  SessionDriver driver(&collector_, kMonotonic);
+  ASSERT_TRUE(driver.Arm().ok());
+  ASSERT_TRUE(driver.Start().ok());
+  const int64_t zero = session_.begin_monotonic_ns;
+  jobscope_provider_arg args[3] = {};
+  args[0].key = "group_id";
+  args[0].value.int64_value = 7;
+  args[1].key = "truncated";
+  args[1].value.int64_value = 8;
+  args[2].key = "ratio";
+  args[2].type = JOBSCOPE_PROVIDER_DOUBLE;
+  args[2].value.double_value = std::nan("");
+  jobscope_provider_event of_thread = Span("train_x", zero - kUs, 3 * kUs);
+  of_thread.thread_id = gettid();
+  of_thread.args = args;
+  of_thread.arg_count = 3;
+  jobscope_provider_event own = of_thread;
+  own.line = "writer";
+  jobscope_provider_event reserved = Span("group_id", zero + kUs, 0);
+  reserved.kind = JOBSCOPE_PROVIDER_COUNTER;
+  reserved.value = 12;
+  jobscope_provider_event marker = reserved;
+  marker.name = "test_loss";
+  EXPECT_EQ(Add({of_thread, own, reserved, marker}), 0);
+  EXPECT_EQ(driver.StopAt(driver.map().zero_ticks() + 1000 * kUs).events, 4u);
+  EXPECT_EQ(driver.One("scope/train_x").plane, "/host:CPU");
+  EXPECT_EQ(driver.One("scope/train_x").display_name, "train_x");
+  // XProf interprets the names of events on the host's plane only, but stats on all.
+  EXPECT_EQ(driver.One("train_x").plane, "/device:CUSTOM:disk");
+  for (const char* name : {"scope/train_x", "train_x"}) {
+    EXPECT_THAT(driver.One(name).ints,
+                ElementsAre(Pair("arg.group_id", 7), Pair("arg.truncated", 8),
+                            Pair("true_start_ns", -1000), Pair("truncated", 1)));
+    EXPECT_THAT(driver.One(name).texts, ElementsAre(Pair("ratio", "nan")));
+    EXPECT_TRUE(driver.One(name).doubles.empty());
+  }
+  EXPECT_THAT(driver.One("group_id").doubles, ElementsAre(Pair("arg.group_id", 12)));
+  EXPECT_THAT(driver.One("scope/test_loss").doubles, ElementsAre(Pair("test_loss", 12)));
+}
+
 TEST_F(ProviderCollectorTest, WhatIsOutsideOfTheWindowIsCountedAndEdgesAreClipped) {
   KeepSink();
   SessionDriver driver(&collector_, kMonotonic);

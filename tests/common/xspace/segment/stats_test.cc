@@ -26,7 +26,7 @@ TEST(StatsTest, EachTypeIsReadBack) {
   stats.String(5, "text");
   stats.Bytes(6, std::string_view("\0\xff", 2));
   stats.Ref(300, 70000);
-  stats.Double(std::numeric_limits<uint64_t>::max() >> 1, INFINITY);
+  stats.Double(std::numeric_limits<uint64_t>::max() >> 1, 1e300);
   stats.String(7, std::string(300, 'x'));
   XEvent event;
   ASSERT_TRUE(event.ParseFromString(std::string(stats.bytes())));
@@ -41,7 +41,7 @@ TEST(StatsTest, EachTypeIsReadBack) {
   EXPECT_EQ(event.stats(6).metadata_id(), 300);
   EXPECT_EQ(event.stats(6).ref_value(), 70000U);
   EXPECT_EQ(event.stats(7).metadata_id(), std::numeric_limits<int64_t>::max());
-  EXPECT_EQ(event.stats(7).double_value(), INFINITY);
+  EXPECT_EQ(event.stats(7).double_value(), 1e300);
   EXPECT_EQ(event.stats(8).str_value().size(), 300U);
 }
 
@@ -58,6 +58,21 @@ TEST(StatsTest, ZeroIsWrittenWithItsType) {
   EXPECT_EQ(event.stats(1).value_case(), XStat::kUint64Value);
   EXPECT_EQ(event.stats(2).value_case(), XStat::kDoubleValue);
   EXPECT_EQ(event.stats(3).value_case(), XStat::kStrValue);
+}
+
+TEST(StatsTest, NumbersThatJsonLacksAreTexts) {
+  StatsEncoder stats(StatsOf::kEvent);
+  stats.Double(1, std::nan(""));
+  stats.Double(1, INFINITY);
+  stats.Double(1, -INFINITY);
+  stats.Double(1, std::numeric_limits<double>::max());
+  XEvent event;
+  ASSERT_TRUE(event.ParseFromString(std::string(stats.bytes())));
+  ASSERT_EQ(event.stats_size(), 4);
+  EXPECT_EQ(event.stats(0).str_value(), "nan");
+  EXPECT_EQ(event.stats(1).str_value(), "inf");
+  EXPECT_EQ(event.stats(2).str_value(), "-inf");
+  EXPECT_EQ(event.stats(3).double_value(), std::numeric_limits<double>::max());
 }
 
 TEST(StatsTest, FieldNumberIsThatOfTheContainer) {
@@ -80,6 +95,7 @@ TEST(StatsTest, WithoutNameNothingIsWritten) {
   stats.Int64(0, 1);
   stats.Uint64(0, 1);
   stats.Double(0, 1);
+  stats.Double(0, INFINITY);
   stats.String(0, "x");
   stats.Bytes(0, "x");
   stats.Ref(0, 1);

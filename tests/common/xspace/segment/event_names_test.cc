@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/host/encoding/event_names.h"
+#include "common/xspace/segment/event_names.h"
 
 #include <gtest/gtest.h>
 
-namespace jobscope::host {
+namespace jobscope::xspace {
 namespace {
 
 TEST(EventNamesTest, NamesThatXProfMisreadsGetAPrefix) {
@@ -43,4 +43,4 @@ TEST(EventNamesTest, NamesThatAreOpsStayAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace jobscope::host
+}  // namespace jobscope::xspace

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/host/encoding/event_names.h"
+#include "common/xspace/segment/event_names.h"
 
 #include <initializer_list>
 
 #include "absl/strings/ascii.h"
 
-namespace jobscope::host {
+namespace jobscope::xspace {
 namespace {
 
 bool IsOpNameByte(char c) {
@@ -91,4 +91,4 @@ std::string TfOpOf(std::string_view name, std::string_view category) {
   return op + ":" + type;
 }
 
-}  // namespace jobscope::host
+}  // namespace jobscope::xspace

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses the names of sites and argument keys in a trace, so that XProf interprets them correctly
-// (docs/trace_format.md).
-#ifndef COLLECTORS_HOST_ENCODING_EVENT_NAMES_H_
-#define COLLECTORS_HOST_ENCODING_EVENT_NAMES_H_
+// Chooses the names of events and of argument keys in a trace, so that XProf interprets them
+// correctly (docs/trace_format.md).
+#ifndef COMMON_XSPACE_SEGMENT_EVENT_NAMES_H_
+#define COMMON_XSPACE_SEGMENT_EVENT_NAMES_H_
 
 #include <string>
 #include <string_view>
 
-namespace jobscope::host {
+namespace jobscope::xspace {
 
 // Returns true if XProf would not take an event of this name for an ordinary one: a step marker
 // ("train...", "test...", "TraceContext..."), or work that it excludes from the breakdown of a
@@ -28,6 +28,6 @@ std::string SafeStatName(std::string_view key);
 // and so a row.
 std::string TfOpOf(std::string_view name, std::string_view category);
 
-}  // namespace jobscope::host
+}  // namespace jobscope::xspace
 
-#endif  // COLLECTORS_HOST_ENCODING_EVENT_NAMES_H_
+#endif  // COMMON_XSPACE_SEGMENT_EVENT_NAMES_H_
