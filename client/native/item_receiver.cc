@@ -15,9 +15,12 @@ namespace {
 
 // No worker sends larger items.
 constexpr uint64_t kMaxBodyBytes = uint64_t{64} << 20;
-// Memory of the index (common/xspace/assemble/item_index): a view and a segment per item, in
-// vectors grown by doubling; for parsed items at most 40 bytes per byte (an empty ThreadLoss).
+// Memory of the index (common/xspace/assemble/item_index), in vectors grown by doubling: a view and
+// a segment per item. A names item has no segment, but 16 bytes per name, which takes at least 4.
+// Of other parsed items, at most 40 bytes per byte (an empty ThreadLoss).
 constexpr uint64_t kIndexBytesPerItem = 256;
+constexpr uint64_t kIndexBytesPerNamesItem = 64;
+constexpr uint64_t kIndexBytesPerNamesByte = 8;
 constexpr uint64_t kIndexBytesPerOtherByte = 48;
 // The disk's free space is checked each time that a spool has grown by this.
 constexpr uint64_t kDiskCheckStep = uint64_t{16} << 20;
@@ -26,9 +29,17 @@ constexpr size_t kMaxFields = 1024;
 
 bool HoldsEvents(ItemKind kind) { return kind == ItemKind::kEvents || kind == ItemKind::kRawPlane; }
 
+// Returns the most memory that the index of an item takes.
+uint64_t IndexBytesOf(ItemKind kind, uint64_t body_bytes) {
+  if (HoldsEvents(kind)) return kIndexBytesPerItem;
+  if (kind == ItemKind::kNames) {
+    return kIndexBytesPerNamesItem + kIndexBytesPerNamesByte * body_bytes;
+  }
+  return kIndexBytesPerItem + kIndexBytesPerOtherByte * body_bytes;
+}
+
 absl::Status TooMuch(absl::string_view what) {
-  return absl::OutOfRangeError(
-      absl::StrCat("the worker sent more than ", what, ": no jobscope worker does"));
+  return absl::OutOfRangeError(absl::StrCat("the worker sent more than ", what));
 }
 
 }  // namespace
@@ -73,8 +84,7 @@ absl::StatusOr<bool> ItemReceiver::Count(const ItemField& item, uint64_t item_by
       return TooMuch(absl::StrCat("--max_trace_mb=", max_trace_bytes_ >> 20, " and ",
                                   limits_.tail_bytes >> 20, " MiB of names, lines and losses"));
     }
-    received->index_bytes += kIndexBytesPerItem;
-    if (!holds_events) received->index_bytes += kIndexBytesPerOtherByte * body_bytes;
+    received->index_bytes += IndexBytesOf(item.kind, body_bytes);
     if (received->index_bytes > limits_.index_bytes) {
       return TooMuch(
           absl::StrCat("what can be indexed in ", limits_.index_bytes >> 20, " MiB of memory"));
@@ -84,6 +94,7 @@ absl::StatusOr<bool> ItemReceiver::Count(const ItemField& item, uint64_t item_by
   if (item.kind == ItemKind::kSummary) received->summary_item = item.number;
   if (!wanted) {
     received->left_out_events += head.count;
+    received->left_out_planes += item.kind == ItemKind::kRawPlane ? 1 : 0;
     if (absl::Status bounded = LeaveOut(item_bytes, received); !bounded.ok()) return bounded;
     return false;
   }

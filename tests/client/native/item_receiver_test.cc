@@ -65,6 +65,22 @@ TEST(ItemReceiver, ManySmallSpoolsFillADiskTogether) {
   }
 }
 
+// As a worker sends that records for an hour: 63 bytes each.
+TEST(ItemReceiver, AMillionNamesAreTaken) {
+  const TemporaryDirectory directory;
+  g_free_bytes = 1 << 30;
+  ItemReceiver receiver(directory.path(), 0);
+  const std::string body(55, 'n');
+  uint64_t number = 0;
+  while (number < 1'000'000) {
+    std::vector<FakeItem> items;
+    for (int i = 0; i < 1'000; ++i) items.push_back({++number, xspace::ItemKind::kNames, body});
+    const absl::Status status = receiver.Take(ItemsBytes(items));
+    ASSERT_TRUE(status.ok()) << number << ": " << status;
+  }
+  EXPECT_EQ(receiver.received().last_item, number);
+}
+
 TEST(ItemReceiver, AnItemThatBeginsAgainAndAgainIsCutOff) {
   const TemporaryDirectory directory;
   ReceiveLimits limits;
