@@ -98,8 +98,8 @@ Verdict JudgeForeignTrace(const xspace::XSpaceScan& scan, const ReplyContext& co
     }
   }
   if (scan.hostnames.size() == 1) account->host = scan.hostnames[0];
-  account->warnings.insert(account->warnings.end(), scan.warnings.begin(), scan.warnings.end());
-  account->errors.insert(account->errors.end(), scan.errors.begin(), scan.errors.end());
+  for (const std::string& warning : scan.warnings) AddText(warning, &account->warnings);
+  for (const std::string& error : scan.errors) AddText(error, &account->errors);
   if (scan.events == 0) {
     return {Outcome::kEmpty, Phase::kDone, "the trace holds no event", std::nullopt};
   }

@@ -22,11 +22,6 @@ constexpr int kMaxEntries = 1000;  // collectors, causes, GPUs
 
 std::string Text(const std::string& foreign) { return CutText(foreign, kMaxTextBytes); }
 
-void AddText(const std::string& foreign, std::vector<std::string>* texts) {
-  if (texts->size() > kMaxTexts) return;
-  texts->push_back(texts->size() == kMaxTexts ? "more of them were left out" : Text(foreign));
-}
-
 // Returns the first elements of a repeated field from a worker.
 template <typename Repeated>
 auto Bounded(const Repeated& entries) {
@@ -203,6 +198,11 @@ const char* Name(StepsBy by) {
 bool AccountUnknown(const v1::Summary& summary) {
   return std::any_of(summary.collectors().begin(), summary.collectors().end(),
                      [](const v1::CollectorState& state) { return state.account_unknown(); });
+}
+
+void AddText(const std::string& foreign, std::vector<std::string>* texts) {
+  if (texts->size() > kMaxTexts) return;
+  texts->push_back(texts->size() == kMaxTexts ? "more of them were left out" : Text(foreign));
 }
 
 void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker) {

@@ -150,6 +150,10 @@ struct Manifest {
 // Returns true if a collector recorded but did not report: the trace lacks the end of its events.
 bool AccountUnknown(const v1::Summary& summary);
 
+// Appends a warning or an error from a worker, cut to 4,096 bytes. The 201st says that more were
+// left out, and is the last.
+void AddText(const std::string& foreign, std::vector<std::string>* texts);
+
 // Copies what a worker reports about its session or about itself. `lost` stays absent if
 // AccountUnknown; `lost_by_cause` then covers only the collectors that reported.
 void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker);

@@ -145,6 +145,21 @@ TEST_F(WriteReplyTest, StockIsCountedAndNotAligned) {
   EXPECT_EQ(account_.host, "stock");
 }
 
+TEST_F(WriteReplyTest, StockTextsAreBounded) {
+  tensorflow::ProfileResponse response;
+  *response.mutable_xspace() = MakeTrace(5, "stock");
+  for (int i = 0; i < 1'000; ++i) {
+    response.mutable_xspace()->add_warnings("warning " + std::to_string(i));
+    response.mutable_xspace()->add_errors("error " + std::to_string(i));
+  }
+  Write(response.SerializeAsString(), {false, false});
+  ASSERT_EQ(account_.warnings.size(), 201u);
+  EXPECT_EQ(account_.warnings[199], "warning 199");
+  EXPECT_EQ(account_.warnings[200], "more of them were left out");
+  ASSERT_EQ(account_.errors.size(), 201u);
+  EXPECT_EQ(account_.errors[0], "error 0");
+}
+
 TEST_F(WriteReplyTest, EmptyTruncatedAndStopped) {
   tensorflow::ProfileResponse response;
   response.set_empty_trace(true);
