@@ -10,6 +10,67 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import attached  # noqa: E402
 import xspace  # noqa: E402
 
+# Compiles what each line names; first argument: by what.
+COMPILES = """
+import sys
+import time
+
+if sys.argv[1] == "fake":
+    import torch._dynamo
+
+    handler = torch._dynamo.callback.callback_handler
+    compile_one = handler.compile
+    while not handler.start_callbacks:  # on a busy machine jobscope notices the import late
+        time.sleep(0.01)
+else:
+    import torch
+
+    function = torch.compile(lambda x: torch.tanh(x) + 1, backend="eager", dynamic=False)
+
+    def compile_one(name):
+        function(torch.ones(1 + int(name.split("/")[1])))
+
+
+print("up", flush=True)
+for line in sys.stdin:
+    if line.strip() == "end":
+        break
+    compile_one(line.strip())
+    print("compiled", flush=True)
+"""
+
+# Two threads compile at once: PyTorch tells of the begin on the one that began first, and of the end on the one that ended last.
+CROSSED_COMPILATIONS = """
+import queue, sys, threading, time, types
+import torch._dynamo
+from torch._dynamo.callback import CallbackTrigger, callback_handler
+
+while not callback_handler.start_callbacks:
+    time.sleep(0.01)
+told = types.SimpleNamespace(callback_trigger=CallbackTrigger.DYNAMO, compile_id="0/0")
+begin, begun = queue.Queue(), queue.Queue()
+
+
+def other():
+    while begin.get():
+        for callback in callback_handler.start_callbacks:
+            callback(told)
+        begun.put(True)
+
+
+threading.Thread(target=other, daemon=True).start()
+print("up", flush=True)
+for line in sys.stdin:
+    if line.strip() == "end":
+        break
+    if line.strip() == "compile":
+        begin.put("begin")
+        begun.get()
+        for callback in callback_handler.end_callbacks:
+            callback(told)
+    print("compiled", flush=True)
+"""
+
 
 def in_a_capture(case, process, lines, name="compilations"):
     """Has the process do what each line says in a capture; the events of compilations in it."""
@@ -35,7 +96,7 @@ def in_a_capture(case, process, lines, name="compilations"):
 
 
 def of(case, process, compile_ids):
-    """Has a process of torch_programs.COMPILES compile before and in a capture; the events of those in it."""
+    """Has a process of COMPILES compile before and in a capture; the events of those in it."""
     case.wait_for_addresses(1)
     if compile_ids[0].endswith("/0"):
         process.say("0/9")  # of which nothing is seen, because nobody captures

@@ -177,68 +177,7 @@ callback_handler = CompilationCallbackHandler()
 """,
 }
 
-# Compiles what each line names; first argument: by what.
-COMPILES = """
-import sys
-import time
-
-if sys.argv[1] == "fake":
-    import torch._dynamo
-
-    handler = torch._dynamo.callback.callback_handler
-    compile_one = handler.compile
-    while not handler.start_callbacks:  # on a busy machine jobscope notices the import late
-        time.sleep(0.01)
-else:
-    import torch
-
-    function = torch.compile(lambda x: torch.tanh(x) + 1, backend="eager", dynamic=False)
-
-    def compile_one(name):
-        function(torch.ones(1 + int(name.split("/")[1])))
-
-
-print("up", flush=True)
-for line in sys.stdin:
-    if line.strip() == "end":
-        break
-    compile_one(line.strip())
-    print("compiled", flush=True)
-"""
-
-# Two threads compile at once: PyTorch tells of the begin on the one that began first, and of the end on the one that ended last.
-CROSSED_COMPILATIONS = """
-import queue, sys, threading, time, types
-import torch._dynamo
-from torch._dynamo.callback import CallbackTrigger, callback_handler
-
-while not callback_handler.start_callbacks:
-    time.sleep(0.01)
-told = types.SimpleNamespace(callback_trigger=CallbackTrigger.DYNAMO, compile_id="0/0")
-begin, begun = queue.Queue(), queue.Queue()
-
-
-def other():
-    while begin.get():
-        for callback in callback_handler.start_callbacks:
-            callback(told)
-        begun.put(True)
-
-
-threading.Thread(target=other, daemon=True).start()
-print("up", flush=True)
-for line in sys.stdin:
-    if line.strip() == "end":
-        break
-    if line.strip() == "compile":
-        begin.put("begin")
-        begun.get()
-        for callback in callback_handler.end_callbacks:
-            callback(told)
-    print("compiled", flush=True)
-"""
-
-# And as much of DeepSpeed: its engine, and an optimizer of it that calls PyTorch's for one group of parameters after the other.
+# As much of DeepSpeed as jobscope looks at: its engine, and an optimizer of it that calls PyTorch's for one group of parameters after the other.
 FAKE_DEEPSPEED = {
     "deepspeed/__init__.py": "from deepspeed.runtime import engine\n",
     "deepspeed/runtime/__init__.py": "",

@@ -96,14 +96,14 @@ class HookTest(attached.TestCase):
             self.assertEqual(process.finish("end"), (0, ""))
 
     def test_compilations_are_scopes_that_say_so(self):
-        with self.process("fake", torch_programs.COMPILES) as process:
+        with self.process("fake", torch_compilations.COMPILES) as process:
             self.assertEqual(process.hear(), "up")
             compiled = torch_compilations.of(self, process, ["0/0", "0/1"])
             self.assertEqual([one.stats["compile_id"] for one in compiled], ["0/0", "0/1"])
             self.assertEqual(process.finish("end"), (0, ""))
 
     def test_a_compilation_that_ends_on_another_thread_is_not_open_for_ever(self):
-        with self.process("", torch_programs.CROSSED_COMPILATIONS) as process:
+        with self.process("", torch_compilations.CROSSED_COMPILATIONS) as process:
             self.assertEqual(process.hear(), "up")
             self.assertEqual(torch_compilations.in_a_capture(self, process, ["compile"], "first"), [])
             self.assertEqual(torch_compilations.in_a_capture(self, process, ["wait"], "second"), [])

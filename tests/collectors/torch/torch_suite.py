@@ -136,7 +136,7 @@ class HookTest(attached.TestCase):
 
 class CompileTest(attached.TestCase):
     def test_compilations_of_torch_compile(self):
-        command = [sys.executable, "-B", self.script(torch_programs.COMPILES), "torch"]
+        command = [sys.executable, "-B", self.script(torch_compilations.COMPILES), "torch"]
         env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
         with attached.Process(command, env) as process:
             self.assertEqual(process.hear(), "up")
