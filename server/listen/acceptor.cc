@@ -34,6 +34,7 @@
 #include "common/log/log.h"
 #include "common/process/headroom.h"
 #include "common/threads/worker_thread.h"
+#include "server/listen/held_descriptors.h"
 #include "server/listen/peer_text.h"
 
 namespace jobscope {
@@ -97,7 +98,7 @@ class Acceptor::Loop {
   Loop(std::vector<ListenSocket> listeners, const AcceptorLimits& limits)
       : listeners_(std::move(listeners)), limits_(limits) {}
   ~Loop() {
-    if (wake_fd_ >= 0) close(wake_fd_);
+    if (wake_fd_ >= 0 && !abandoned_) close(wake_fd_);
   }
 
   absl::Status Prepare(HandOver hand_over, Admit admit);
@@ -106,9 +107,11 @@ class Acceptor::Loop {
   void NoteRequest(absl::string_view peer);
 
  private:
-  void RunOnce();
   void Poll();
+  void RunOnce();  // after Poll
   void AwaitRetry();
+  // Ends without closing anything: the numbers may be the program's.
+  void Abandon();
   int TimeoutMs(int64_t now_ns) const;
   void TakeMessages();
   // Handles the events of a connection. Returns false if the connection has ended.
@@ -137,6 +140,7 @@ class Acceptor::Loop {
   HandOver hand_over_;
   Admit admit_;
   int wake_fd_ = -1;
+  HeldDescriptors held_;  // the listeners and `wake_fd_`; constant after Prepare
   absl::Notification ended_;
 
   // Used by the thread only.
@@ -145,10 +149,12 @@ class Acceptor::Loop {
   int64_t paused_until_ns_ = 0;          // 0: accepts
   size_t waiting_ = 0;                   // the longest queue since it was last empty
   int64_t warned_ns_ = 0;
+  bool abandoned_ = false;
 
   absl::Mutex mutex_;
   bool running_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;  // the descriptors, at its end
   // Peers of given ones. An insertion without memory leaves a set as it was, Abseil's not.
   std::set<std::string, std::less<>> unproven_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> proven_ ABSL_GUARDED_BY(mutex_);  // not seen by the thread yet
@@ -163,6 +169,8 @@ absl::Status Acceptor::Loop::Prepare(HandOver hand_over, Admit admit) {
         absl::StrCat("Cannot open a descriptor for the profiler server: ", strerror(errno),
                      ". Raise the limit on open files (ulimit -n)."));
   }
+  held_.Add(wake_fd_);
+  for (const ListenSocket& listener : listeners_) held_.Add(listener.fd());
   connections_.reserve(limits_.max_descriptors + kMaxClosing);
   polled_.reserve(1 + listeners_.size() + limits_.max_descriptors);
   const absl::MutexLock lock(&mutex_);
@@ -176,7 +184,14 @@ void Acceptor::Loop::End() {
     if (!running_) return;
     ending_ = true;
   }
-  eventfd_write(wake_fd_, 1);
+  // In this order: the thread says that it closes them before it does.
+  const bool can_wake = held_.AllOpen();
+  {
+    const absl::MutexLock lock(&mutex_);
+    // A thread that waits for descriptors that the program has closed cannot be woken.
+    if (!can_wake && !closing_) return;
+  }
+  if (can_wake) eventfd_write(wake_fd_, 1);
   ended_.WaitForNotificationWithTimeout(limits_.stop);
 }
 
@@ -187,7 +202,17 @@ void Acceptor::Loop::NoteRequest(absl::string_view peer) {
     if (found == unproven_.end()) return;
     proven_.push_back(std::move(unproven_.extract(found).value()));
   }
-  eventfd_write(wake_fd_, 1);
+  if (held_.AllOpen()) eventfd_write(wake_fd_, 1);
+}
+
+void Acceptor::Loop::Abandon() {
+  Log(LogLevel::kWarning,
+      "the profiler server accepts no connection any more: the program has closed its descriptors "
+      "(closefrom, close_range). Close only those that the program has opened, or start the server "
+      "after that");
+  abandoned_ = true;
+  for (ListenSocket& listener : listeners_) listener.Abandon();
+  ended_.Notify();
 }
 
 void Acceptor::Loop::Run() {
@@ -197,6 +222,8 @@ void Acceptor::Loop::Run() {
   };
   while (!ending()) {
     try {
+      Poll();
+      if (!held_.AllOpen()) return Abandon();
       RunOnce();
     } catch (const std::bad_alloc&) {
       Pause(NowNs() + kRetryNs);
@@ -204,13 +231,17 @@ void Acceptor::Loop::Run() {
       AwaitRetry();  // a connection with data to read would end the next poll at once
     }
   }
+  if (!held_.AllOpen()) return Abandon();
+  {
+    const absl::MutexLock lock(&mutex_);
+    closing_ = true;
+  }
   for (Connection& connection : connections_) Close(&connection);
   listeners_.clear();
   ended_.Notify();
 }
 
 void Acceptor::Loop::RunOnce() {
-  Poll();
   TakeMessages();
   const int64_t now_ns = NowNs();
   if (now_ns >= paused_until_ns_) paused_until_ns_ = 0;

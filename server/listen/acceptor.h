@@ -46,8 +46,10 @@ struct AcceptorLimits {
 //     them would not be accepted within two seconds. It waits while gRPC still holds eight
 //     connections that were closed;
 //   - leaves peers in the kernel's queue while there is no room, or while the process is short of
-//     descriptors, and retries every 250 ms until they are accepted. It never spins or ends;
-//   - closes a connection instead of passing it to gRPC while the process is short of memory.
+//     descriptors, and retries every 250 ms until they are accepted. It never spins;
+//   - closes a connection instead of passing it to gRPC while the process is short of memory;
+//   - ends with a warning, and leaves all descriptors as they are, once the program has closed the
+//     listener: what has its number now is the program's.
 // Has one thread, which sleeps while nobody connects. Call Start once, before Stop.
 class Acceptor {
  public:

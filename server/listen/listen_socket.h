@@ -45,6 +45,9 @@ class ListenSocket {
   ListenSocket(ListenSocket&& other) noexcept;
   ListenSocket& operator=(ListenSocket&& other) = delete;
 
+  // Closes and removes nothing at the end: the number is another's. fd() is then -1.
+  void Abandon() { fd_ = -1; }
+
   int fd() const { return fd_; }
   // The address as bound, with the actual port.
   const BindTarget& target() const { return target_; }
