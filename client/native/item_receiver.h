@@ -32,6 +32,7 @@ struct ReceivedItems {
   std::string limit_reached;
   bool limited() const { return !limit_reached.empty(); }
   uint64_t left_out_events = 0;
+  uint64_t left_out_planes = 0;  // of frameworks: their events are not counted
   uint64_t left_out_bytes = 0;  // of `bytes`: not spooled, or spooled in part and received anew
   uint64_t empty_items = 0;     // of which the worker sent only the numbers
   uint64_t unknown_items = 0;   // of kinds unknown to this program: from a newer worker

@@ -110,9 +110,7 @@ Verdict SpoolDelivery::WriteTrace(const RunDirectory& directory, const std::stri
   if (capture_.received.summary_item == 0) {
     options.warnings.push_back(absl::StrCat(WhyIncomplete(), "; losses are not known"));
   } else if (capture_.received.limited()) {
-    options.warnings.push_back(absl::StrCat(capture_.received.limit_reached, ": ",
-                                            capture_.received.left_out_events,
-                                            " events that came later were left out"));
+    options.warnings.push_back(LimitText());
   }
   if (capture_.received.unknown_items > 0) options.warnings.push_back(UnknownText());
   xspace::ItemIndex index = spooled->TakeIndex();
@@ -157,6 +155,16 @@ Verdict SpoolDelivery::WriteTrace(const RunDirectory& directory, const std::stri
   judged.files = account->files;
   *account = std::move(judged);
   return verdict;
+}
+
+std::string SpoolDelivery::LimitText() const {
+  const ReceivedItems& received = capture_.received;
+  const std::string planes = received.left_out_planes == 0
+                                 ? ""
+                                 : absl::StrCat(" and ", received.left_out_planes,
+                                                " planes of frameworks (programs, their metadata)");
+  return absl::StrCat(received.limit_reached, ": ", received.left_out_events, " events", planes,
+                      " that came later were left out");
 }
 
 std::string SpoolDelivery::UnknownText() const {

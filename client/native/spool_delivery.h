@@ -64,6 +64,7 @@ class SpoolDelivery : public Delivery {
   Verdict JudgeWithoutSummary(uint64_t events, ManifestWorker* account) const;
   std::string WhyIncomplete() const;
   std::string HowItBroke() const;
+  std::string LimitText() const;
   std::string UnknownText() const;
   void FillClocks(ManifestWorker* account) const;
   void AddWarnings(const Verdict& verdict, ManifestWorker* account) const;

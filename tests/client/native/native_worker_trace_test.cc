@@ -25,15 +25,19 @@ using ::testing::IsEmpty;
 
 using NativeWorkerTraceTest = NativeWorkerTest;
 
+FakeItem FrameworkPlane(uint64_t number, size_t bytes) {
+  tensorflow::profiler::XPlane plane;
+  plane.set_name("/device:TPU:0");
+  plane.add_lines()->set_name(std::string(bytes, 'x'));
+  FakeItem raw{number, xspace::ItemKind::kRawPlane, ""};
+  protozero::pbf_writer(raw.body).add_message(1, plane.SerializeAsString());
+  return raw;
+}
+
 TEST_F(NativeWorkerTraceTest, ALargeItemPasses) {
   std::vector<FakeItem> items = MakeItems(1, 1, 10, false);
   // A framework's plane of 3 MB: its events are counted, its bytes are copied.
-  tensorflow::profiler::XPlane plane;
-  plane.set_name("/device:TPU:0");
-  plane.add_lines()->set_name(std::string(3'000'000, 'x'));
-  FakeItem raw{items.size() + 1, xspace::ItemKind::kRawPlane, ""};
-  protozero::pbf_writer(raw.body).add_message(1, plane.SerializeAsString());
-  items.push_back(raw);
+  items.push_back(FrameworkPlane(items.size() + 1, 3'000'000));
   items.push_back(
       {items.size() + 1, xspace::ItemKind::kSummary, MakeSummary(10).SerializeAsString()});
   FakeNativeWorker::Script script;
@@ -320,10 +324,12 @@ TEST_F(NativeWorkerTraceTest, ATraceAtItsLimitEndsTheRecording) {
     v1::Summary summary = MakeSummary(5000, 7);
     summary.set_truncated(true);
     summary.set_ended_by("request");
-    capture->SendRaw(ItemsMessage(
-        {{items.size() + 1, xspace::ItemKind::kSummary, summary.SerializeAsString()}}));
-    capture->SendEnded(items.size() + 1);
-    capture->AwaitAck(items.size() + 1);
+    const uint64_t last = items.size() + 2;
+    capture->SendRaw(
+        ItemsMessage({FrameworkPlane(last - 1, 1000),
+                      {last, xspace::ItemKind::kSummary, summary.SerializeAsString()}}));
+    capture->SendEnded(last);
+    capture->AwaitAck(last);
     return grpc::Status::OK;
   };
   FakeNativeWorker fake(script);
@@ -340,6 +346,9 @@ TEST_F(NativeWorkerTraceTest, ATraceAtItsLimitEndsTheRecording) {
   EXPECT_EQ(*account_.events + *account_.lost, 5007u);
   EXPECT_GT(*account_.events, 0u);
   EXPECT_EQ(account_.lost_by_cause["max_trace"], *account_.lost - 7);
+  tensorflow::profiler::XSpace space;
+  ASSERT_TRUE(space.ParseFromString(File()));
+  EXPECT_THAT(space.warnings(), Contains(HasSubstr(" events and 1 planes of frameworks")));
 }
 
 TEST_F(NativeWorkerTraceTest, ADiskThatFailsIsAFailedWriteAndTheWorkerIsToldToStop) {
