@@ -32,12 +32,12 @@ struct ReceivedItems {
   std::string limit_reached;
   bool limited() const { return !limit_reached.empty(); }
   uint64_t left_out_events = 0;
-  uint64_t left_out_planes = 0;  // of frameworks: their events are not counted
-  uint64_t left_out_bytes = 0;  // of `bytes`: not spooled, or spooled in part and received anew
-  uint64_t empty_items = 0;     // of which the worker sent only the numbers
-  uint64_t unknown_items = 0;   // of kinds unknown to this program: from a newer worker
-  uint32_t unknown_kind = 0;    // the first of these kinds
-  uint64_t event_bytes = 0;     // of the spool: events and frameworks' planes
+  uint64_t left_out_planes = 0;  // raw planes, whose events are not counted
+  uint64_t left_out_bytes = 0;   // of `bytes`: not spooled, or spooled in part and received anew
+  uint64_t empty_items = 0;      // of which the worker sent only the numbers
+  uint64_t unknown_items = 0;    // of kinds unknown to this program: from a newer worker
+  uint32_t unknown_kind = 0;     // the first of these kinds
+  uint64_t event_bytes = 0;      // of the spool: events and frameworks' planes
   // Upper bound of the memory to index what is spooled.
   uint64_t index_bytes = 0;
 };
