@@ -37,7 +37,7 @@ struct ReceivedItems {
   uint64_t empty_items = 0;      // of which the worker sent only the numbers
   uint64_t unknown_items = 0;    // of kinds unknown to this program: from a newer worker
   uint32_t unknown_kind = 0;     // the first of these kinds
-  uint64_t event_bytes = 0;      // of the spool: events and frameworks' planes
+  uint64_t event_bytes = 0;      // of the spool: events and raw planes
   // Upper bound of the memory to index what is spooled.
   uint64_t index_bytes = 0;
 };
