@@ -20,8 +20,8 @@ jobscope_site g_site = {
     sizeof(jobscope_site), 0, "torch.compile", "compilation", nullptr, 0, JOBSCOPE_BIT_LEVEL1,
     JOBSCOPE_ROLE_SCOPE,   0};
 
-// PyTorch reports only the outermost compilation: of several threads that compile at once, the begin
-// of the first one and the end of the last one.
+// PyTorch reports only the outermost compilation: of several threads that compile at once, the
+// begin of the first one and the end of the last one.
 thread_local jobscope_token t_compilation = {0, 0};
 jobscope_token g_begun = {0, 0};  // the last one that has not ended; guarded by the GIL
 

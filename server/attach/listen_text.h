@@ -18,8 +18,9 @@ bool WriteAddress(const char* listen, int local_rank, char* address, size_t size
 
 // Returns whether another socket listens on `address` now, if that is known without a name service:
 // for a numeric host or "localhost" and a port other than 0, and for a Unix socket. Uses
-// `local_rank` if the address ends in "+rank". Binds to a port for an instant, without listening, so
-// that two processes that check at the same time do not see each other; connects to a Unix socket.
+// `local_rank` if the address ends in "+rank". Binds to a port for an instant, without listening,
+// so that two processes that check at the same time do not see each other; connects to a Unix
+// socket.
 bool IsTaken(const char* address, int local_rank);
 
 }  // namespace jobscope::attach

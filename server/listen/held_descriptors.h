@@ -15,8 +15,8 @@ namespace jobscope {
 class HeldDescriptors {
  public:
   void Add(int fd);
-  // Returns whether each of them is open and still the same file. Event descriptors share one inode:
-  // add a socket, too. Thread-safe after the last Add.
+  // Returns whether each of them is open and still the same file. Event descriptors share one
+  // inode: add a socket, too. Thread-safe after the last Add.
   bool AllOpen() const;
 
  private:

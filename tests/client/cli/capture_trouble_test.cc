@@ -68,10 +68,9 @@ TEST_F(CaptureTest, AClockThatIsSetBackDoesNotDelayAStockWorker) {
     FakeWorker::Behavior stock;
     stock.native = false;
     FakeWorker worker(stock);
-    Subprocess capture(
-        {program, "--service_addr=" + worker.address(), "--logdir=" + logdir_.path(),
-         "--protocol=tensorflow", "--delay_ms=2000", "--duration_ms=100"},
-        {"LD_PRELOAD=" FAULT_SHIM, "FAULT_CLOCK_FILE=" + clock});
+    Subprocess capture({program, "--service_addr=" + worker.address(), "--logdir=" + logdir_.path(),
+                        "--protocol=tensorflow", "--delay_ms=2000", "--duration_ms=100"},
+                       {"LD_PRELOAD=" FAULT_SHIM, "FAULT_CLOCK_FILE=" + clock});
     // Said when the instant is chosen, a second ahead: the request waits on a timer.
     ASSERT_TRUE(capture.AwaitText("recording 1 of 1 worker"));
     const int64_t hour_back_ns = -absl::ToInt64Nanoseconds(absl::Hours(1));
