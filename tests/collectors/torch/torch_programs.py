@@ -328,6 +328,8 @@ class Outer(torch.optim.Optimizer):
     def step(self):
         return self.inner.step()
 """, 1).replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.01)", "optimizer = Outer(torch.optim.SGD(model.parameters(), lr=0.01))", 1)
+# Fewer steps in a capture than make another optimizer the source of steps.
+NESTED_OPTIMIZERS = NESTED_OPTIMIZERS.replace("            loss.backward()\n", "            loss.backward()\n            time.sleep(0.1)\n", 1)
 
 LOADER = """
 import json, sys, threading, time, torch

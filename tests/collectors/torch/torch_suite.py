@@ -133,6 +133,23 @@ class HookTest(attached.TestCase):
             self.assertGreater(worker()["step_time_ms"], 0)
             self.assertEqual(process.finish("end")[0], 0)
 
+    def test_an_optimizer_that_calls_another_one(self):
+        """A capture takes its steps from the one of the two that the process took them from before."""
+        command = [sys.executable, "-B", self.script(torch_programs.NESTED_OPTIMIZERS)]
+        env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+        with attached.Process(command, env) as process:
+            self.assertEqual(process.hear(), "up")
+            (address,) = self.wait_for_addresses(1).values()
+
+            def worker(*arguments):
+                out = attached.run([attached.CAPTURE, *arguments, f"--service_addr={address}", "--json"], attached.environment())
+                return json.loads(out[1])["workers"][0]
+
+            self.wait_for(lambda: worker("check").get("current_step", 0) > 3, "no steps")
+            # Of 0.1 s and more each.
+            self.assertGreater(worker("--duration_ms=1200", f"--logdir={self.folder}/logs")["steps"], 0)
+            self.assertEqual(process.finish("end")[0], 0)
+
 
 class CompileTest(attached.TestCase):
     def test_compilations_of_torch_compile(self):
