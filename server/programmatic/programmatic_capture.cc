@@ -43,7 +43,8 @@ absl::Status ExitError() {
 }
 
 // Logs why there is no trace: a process that exits, or whose step window has ended, may never ask.
-// Does not throw: drops the line if memory runs out.
+// Does not throw: drops the line if memory runs out. Call it without a lock: a write of standard
+// error may hang.
 void LogLoss(const absl::Status& status) {
   try {
     Log(LogLevel::kWarning,
@@ -58,6 +59,12 @@ void LogLoss(const absl::Status& status) {
 // Shared with the session thread, which may still write when the application exits.
 struct ProgrammaticCapture::Run {
   explicit Run(RunDirectory run_directory) : directory(std::move(run_directory)) {}
+
+  // Returns whether it has begun, and no exit has given it up.
+  bool IsAwaited() {
+    const MutexLock lock(&mutex);
+    return started && !abandoned;
+  }
 
   RunDirectory directory;
   std::string session_id;
@@ -123,9 +130,9 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
     } catch (const std::exception&) {
       // `result` already holds the error.
     }
-    const MutexLock lock(&run->mutex);
     // Start returns the error of a session that has not begun; the exit has logged its own.
-    if (!result.ok() && run->started && !run->abandoned) LogLoss(result.status());
+    if (!result.ok() && run->IsAwaited()) LogLoss(result.status());
+    const MutexLock lock(&run->mutex);
     run->result = std::move(result);
     run->changed.NotifyAll();
   };
@@ -166,15 +173,17 @@ void ProgrammaticCapture::FinishBeforeExit(absl::Time deadline) {
   }
   if (run == nullptr) return;
   End(run.get(), EndedBy::kShutdown);
-  const MutexLock lock(&run->mutex);
-  const auto ended = [&run]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(run->mutex) {
-    return run->result.has_value();
-  };
-  if (run->changed.WaitFor(&run->mutex, deadline - SteadyNow(), ended)) return;
-  run->abandoned = true;
+  {
+    const MutexLock lock(&run->mutex);
+    const auto ended = [&run]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(run->mutex) {
+      return run->result.has_value();
+    };
+    if (run->changed.WaitFor(&run->mutex, deadline - SteadyNow(), ended)) return;
+    run->abandoned = true;
+    if (!run->temporary_path.empty()) unlink(run->temporary_path.c_str());
+    run->directory.RemoveIfEmpty();
+  }
   LogLoss(ExitError());
-  if (!run->temporary_path.empty()) unlink(run->temporary_path.c_str());
-  run->directory.RemoveIfEmpty();
 }
 
 void ProgrammaticCapture::End(Run* run, EndedBy cause) {
