@@ -118,37 +118,33 @@ class DistributedTest(attached.TestCase):
 class HookTest(attached.TestCase):
     """The hook of the real optimizers, while no capture runs."""
 
+    def train(self, program):
+        process = attached.Process(
+            [sys.executable, "-B", self.script(program)],
+            attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES=""),
+        )
+        self.addCleanup(process.__exit__)
+        self.assertEqual(process.hear(), "up")
+        (self.address,) = self.wait_for_addresses(1).values()
+        return process
+
+    def worker(self, *arguments):
+        out = attached.run([attached.CAPTURE, *arguments, f"--service_addr={self.address}", "--json"], attached.environment())
+        return json.loads(out[1])["workers"][0]
+
     def test_steps_are_known_before_any_capture(self):
-        command = [sys.executable, "-B", self.script(torch_programs.TRAIN)]
-        env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-        with attached.Process(command, env) as process:
-            self.assertEqual(process.hear(), "up")
-            (address,) = self.wait_for_addresses(1).values()
-
-            def worker():
-                out = attached.run([attached.CAPTURE, "check", f"--service_addr={address}", "--json"], attached.environment())
-                return json.loads(out[1])["workers"][0]
-
-            self.wait_for(lambda: worker().get("current_step", 0) > 20, "no steps")
-            self.assertGreater(worker()["step_time_ms"], 0)
-            self.assertEqual(process.finish("end")[0], 0)
+        process = self.train(torch_programs.TRAIN)
+        self.wait_for(lambda: self.worker("check").get("current_step", 0) > 20, "no steps")
+        self.assertGreater(self.worker("check")["step_time_ms"], 0)
+        self.assertEqual(process.finish("end")[0], 0)
 
     def test_an_optimizer_that_calls_another_one(self):
         """A capture takes its steps from the one of the two that the process took them from before."""
-        command = [sys.executable, "-B", self.script(torch_programs.NESTED_OPTIMIZERS)]
-        env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-        with attached.Process(command, env) as process:
-            self.assertEqual(process.hear(), "up")
-            (address,) = self.wait_for_addresses(1).values()
-
-            def worker(*arguments):
-                out = attached.run([attached.CAPTURE, *arguments, f"--service_addr={address}", "--json"], attached.environment())
-                return json.loads(out[1])["workers"][0]
-
-            self.wait_for(lambda: worker("check").get("current_step", 0) > 3, "no steps")
-            # Of 0.1 s and more each.
-            self.assertGreater(worker("--duration_ms=1200", f"--logdir={self.folder}/logs")["steps"], 0)
-            self.assertEqual(process.finish("end")[0], 0)
+        process = self.train(torch_programs.NESTED_OPTIMIZERS)
+        self.wait_for(lambda: self.worker("check").get("current_step", 0) > 3, "no steps")
+        # Of 0.1 s and more each.
+        self.assertGreater(self.worker("--duration_ms=1200", f"--logdir={self.folder}/logs")["steps"], 0)
+        self.assertEqual(process.finish("end")[0], 0)
 
 
 class CompileTest(attached.TestCase):
