@@ -17,9 +17,9 @@ build=(
   libspdlog-dev libcli11-dev nlohmann-json3-dev libprotozero-dev zlib1g-dev libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev libjs-chart.js
 )
-# Needed to run the tests: readers of ELF files, the checkers; Python's headers for the Python package, and environments to try its wheel; dpkg-dev and
-# unicode-data for the position-independent dependencies of libjobscope.so, which are built from Debian's source
-# packages; openssl for certificates; jsonschema (0.1 MB) for the schemas of the report.
+# Needed to run the tests: readers of ELF files, the checkers; Python's headers for the Python package, and environments
+# to try its wheel; dpkg-dev and unicode-data for the position-independent dependencies of libjobscope.so, which are
+# built from Debian's source packages; openssl for certificates; jsonschema (0.1 MB) for the schemas of the report.
 test=(openssl binutils python3 python3-dev python3-venv python3-jsonschema iproute2 procps dpkg-dev patch xz-utils make unicode-data ca-certificates)
 lint=(clang clang-format python3-venv shellcheck python3 pyflakes3 git)
 # Debian's PyTorch (48 MB to download) for the tests of its operators: PyPI's is a hundred times larger.

@@ -39,7 +39,8 @@ uint64_t IndexBytesOf(ItemKind kind, uint64_t body_bytes) {
 }
 
 absl::Status TooMuch(absl::string_view what) {
-  return absl::OutOfRangeError(absl::StrCat("the worker sent more than ", what));
+  return absl::OutOfRangeError(
+      absl::StrCat("the worker sent more than ", what, "; record for a shorter time"));
 }
 
 }  // namespace
