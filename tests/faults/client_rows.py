@@ -2,7 +2,8 @@
 """Clients that may have too few descriptors, threads or bytes of address space."""
 import os
 
-from row import Ending, Row, needs_root
+import other_users
+from row import Ending, Row, needs_user
 
 # Nobody else's, and not that of the workers: threads are counted by user.
 _USER = 1_500_000_000
@@ -13,13 +14,12 @@ def _limited(*limits):
 
 
 def _few_threads(scene):
-    needs_root("a user of its own")
+    user = _USER + os.getpid()
+    needs_user(user)
     logdir = os.path.join(scene.root, "of_that_user")
     os.mkdir(logdir)
-    user = _USER + os.getpid()
     os.chown(logdir, user, user)
-    launcher = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "prlimit", "--nproc=8"]
-    return scene.capture(300, logdir=logdir, launcher=launcher)
+    return scene.capture(300, logdir=logdir, launcher=[*other_users.as_user(user), "prlimit", "--nproc=8"])
 
 
 def _row(fault, run, says):

@@ -58,11 +58,13 @@ def play(row):
 
 def play_once(row):
     """(verdict, cells, whether it was late)."""
-    from row import Unsupported
+    from row import Unsupported, needs_user
     from scene import Failure, Late, Scene
 
     scene = None
     try:
+        if "FAULTS_USER" in row.environment:
+            needs_user(row.environment["FAULTS_USER"])
         scene = Scene(row.environment)
         client = row.run(scene)
         outcome, says = row.judge(client)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A row of the fault matrix: a fault, when it happens, and its required outcome."""
 import dataclasses
-import os
 import re
 from typing import Callable, Tuple
 
+import other_users
 from scene import HANG_S, HASTY_S, Late, check
 
 DELIVERED = ("ok", "truncated")
@@ -74,6 +74,7 @@ def told(client):
     return _BUSY.sub("", " ".join(client.worker.get("warnings", []) + errors))
 
 
-def needs_root(what):
-    if os.geteuid() != 0:
-        raise Unsupported(f"{what} needs root")
+def needs_user(user):
+    reason = other_users.why_not(user)
+    if reason:
+        raise Unsupported(f"this process cannot start others of a user of their own: {reason}")

@@ -6,12 +6,15 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "python")]
 
+import client_rows  # noqa: E402
+import disk_rows  # noqa: E402
 import faults  # noqa: E402
 import machine  # noqa: E402
 import row as rows  # noqa: E402
@@ -49,6 +52,34 @@ class Play(unittest.TestCase):
     def test_a_late_client_of_a_busy_machine_is_tried_again(self):
         clients = [FakeClient(took_s=took_s, outcome="ok", files=["f"]) for took_s in (99, 1)]
         self.assertEqual(self.play(row_of(lambda _: clients.pop(0)), waited_s=[0, 100, 100, 100]), "holds")
+
+
+class NotRun(unittest.TestCase):
+    """The root of a container may neither mount nor become every user."""
+
+    def play(self, row, command, says):
+        """The verdict where `command` fails and says this, and no other one is started."""
+        failed = subprocess.CompletedProcess([command], 1, "", says)
+        with tempfile.TemporaryDirectory() as root, mock.patch.object(scenes, "Scene") as scene, \
+             mock.patch.object(subprocess, "run", return_value=failed) as run:
+            scene.return_value.root = root
+            verdict = faults.play_once(row)[0]
+        self.assertEqual([call.args[0][0] for call in run.call_args_list], [command])
+        return verdict
+
+    def row(self, module, fault):
+        return next(one for one in module.ROWS if one.fault == fault)
+
+    def test_a_mount_that_is_denied(self):
+        says = "mount: disk: permission denied.\n  dmesg(1) may say more\n"
+        verdict = self.play(self.row(disk_rows, "logdir read-only"), "mount", says)
+        self.assertEqual(verdict, "not run: a tmpfs: mount: disk: permission denied. dmesg(1) may say more")
+
+    def test_a_user_that_does_not_exist_here(self):
+        says = "setpriv: setresuid failed: Invalid argument\n"
+        for row in (self.row(client_rows, "client with 8 threads"), row_of(None, environment={"FAULTS_USER": "1"})):
+            with self.subTest(row=row.name):
+                self.assertRegex(self.play(row, "setpriv", says), r"^not run: .* user \d+: setpriv: .*: Invalid argument$")
 
 
 class Judge(unittest.TestCase):

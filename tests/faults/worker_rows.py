@@ -9,7 +9,7 @@ import threading
 
 import xspace
 from process_rows import OK
-from row import Ending, Row, needs_root
+from row import Ending, Row
 from scene import HANG_S, Client, check
 
 _USER = 1_000_000_000
@@ -42,14 +42,6 @@ def _before(*command, duration_ms=500, hasty=False):
         return client
 
     return run
-
-
-def _as_user(run):
-    def checked(scene):
-        needs_root("a user of its own")
-        return run(scene)
-
-    return checked
 
 
 def _long_names(scene):
@@ -136,11 +128,11 @@ ROWS = [
          Ending("timeout", 4, r"\Ano answer to the connection within 10s; .*without free descriptors\?\Z")),
     _row("no memory left", "before the capture", _before("take_memory", 20),
          Ending("refused", 4, r"\Acan't capture: the limit on address space \(ulimit -v\) leaves \d+ MiB"), quick=True),
-    _row("no threads left", "before the capture", _as_user(_before("take_threads")),
+    _row("no threads left", "before the capture", _before("take_threads"),
          Ending("refused", 4, r"raise the limit on (processes|threads) \(ulimit -u"), **_USER_OF_ITS_OWN),
     _row("no descriptors left", "recording", _told("take_descriptors")),
     _row("no memory left", "recording", _told("take_memory", 0), Ending("ok", 0, "degraded")),
-    _row("no threads left", "recording", _as_user(_told("take_threads")), **_USER_OF_ITS_OWN),
+    _row("no threads left", "recording", _told("take_threads"), **_USER_OF_ITS_OWN),
     _row("4,096 threads", "before the capture", _before("threads", 4096, duration_ms=2000), _NO_RING, _STARVED, memory_kib=_RINGS_KIB),
     _row("4,096 threads", "recording", _told("threads", 4096, duration_ms=6000), _NO_RING, _STARVED, memory_kib=_RINGS_KIB),
     _row("names of 1 MiB", "recording", _long_names, quick=True),
