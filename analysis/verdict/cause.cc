@@ -149,7 +149,10 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
   const WorkerRow& row = report.workers[alignment.workers[i]];
   const size_t step = alignment.steps[i][straggler.step];
   finding->single_step = row.view.steps[step].number;
-  if (std::optional<Culprit> top = TopOfStep(row.view, step)) finding->names = {std::move(*top)};
+  if (std::optional<Culprit> top =
+          TopOfStep(*finding->step_class, *finding->class_ms, row.view, step)) {
+    finding->names = {*std::move(top)};
+  }
 }
 
 }  // namespace jobscope::analysis

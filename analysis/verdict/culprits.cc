@@ -97,17 +97,21 @@ std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
   return culprits;
 }
 
-std::optional<Culprit> TopOfStep(const WorkerView& view, size_t step) {
+std::optional<Culprit> TopOfStep(StepClass step_class, double class_ms, const WorkerView& view,
+                                 size_t step) {
+  if (!HasNames(step_class) || IsOfDevice(step_class)) return std::nullopt;
   const v1::DigestSteps& steps = view.digest->steps();
   const uint32_t place = steps.top_name(static_cast<int>(step));
   if (place == 0 || place > static_cast<uint32_t>(view.digest->operators_size())) {
     return std::nullopt;
   }
   const v1::DigestName& name = view.digest->operators(static_cast<int>(place) - 1);
+  if (NsOf(name, step_class) == 0) return std::nullopt;  // it takes nothing of this class
   Culprit culprit;
   culprit.name = name.name();
   culprit.source = name.source();
   culprit.ms = static_cast<double>(steps.top_self_ns(static_cast<int>(step))) / kNsPerMs;
+  if (culprit.ms < kMinOfLargest * class_ms) return std::nullopt;
   return culprit;
 }
 

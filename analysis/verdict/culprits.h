@@ -18,8 +18,10 @@ std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
                                   const std::vector<size_t>& workers,
                                   const std::vector<size_t>& others, const Report& report);
 
-// Returns the name that took most of one step.
-std::optional<Culprit> TopOfStep(const WorkerView& view, size_t step);
+// Returns the name of the step thread that took most of one step, if its time is of `step_class` and
+// at least a tenth of `class_ms`. A digest has no other name of a single step, and none of a device.
+std::optional<Culprit> TopOfStep(StepClass step_class, double class_ms, const WorkerView& view,
+                                 size_t step);
 
 }  // namespace jobscope::analysis
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
 #include "tests/analysis/run_fixture.h"
@@ -67,6 +68,85 @@ TEST_F(LateTest, TheLastArrivalIsOneOfAllCollectives) {
   const json verdict = ReportOfRun()["verdict"];
   EXPECT_EQ(verdict["workers"], json({"w2"})) << verdict;
   EXPECT_THAT(verdict["why"].dump(), HasSubstr("last to arrive at 1 of 40 gloo:all_reduce"));
+}
+
+// Rank 2 takes 900 ms longer in one of 40 steps. `record` adds what the trace tells of these: from
+// `begin_ms` on.
+class OneSlowStepTest : public LateTest {
+ protected:
+  json Verdict(const std::function<void(double begin_ms, TraceFile* trace)>& record) {
+    for (int rank = 0; rank < 4; ++rank) {
+      TraceFile trace;
+      double begin_ms = 5;
+      for (int step = 0; step < 40; ++step) {
+        const double extra_ms = step == 17 ? 900 : 0;
+        const double arrival_ms = begin_ms + 50 + Jitter(rank, step) + (rank == 2 ? extra_ms : 0);
+        trace.Step(100 + step, begin_ms, begin_ms + 60 + extra_ms);
+        trace.Event("forward", begin_ms, begin_ms + 50);
+        if (rank == 2 && extra_ms > 0) record(begin_ms + 50, &trace);
+        trace.AllReduce(step, arrival_ms, begin_ms + 60 + extra_ms);
+        begin_ms += 60 + extra_ms;
+      }
+      AddWorker(rank, "node0", trace);
+    }
+    WriteManifest();
+    const json verdict = ReportOfRun()["verdict"];
+    EXPECT_EQ(verdict["workers"], json({"w2"})) << verdict;
+    EXPECT_EQ(verdict["single_step"], 117) << verdict;
+    return verdict;
+  }
+};
+
+TEST_F(OneSlowStepTest, TheLargestNameOfTheClassIsNamed) {
+  const json verdict = Verdict([](double begin_ms, TraceFile* trace) {
+    trace->Event("save_checkpoint", begin_ms, begin_ms + 900);
+  });
+  EXPECT_EQ(verdict["class"], "host");
+  EXPECT_EQ(verdict["names"], json({"save_checkpoint"})) << verdict;
+}
+
+TEST_F(OneSlowStepTest, WhatIsInsideAnInputWaitIsInput) {
+  const json verdict = Verdict([](double begin_ms, TraceFile* trace) {
+    trace->Input(begin_ms, begin_ms + 900);
+    trace->Event("decode", begin_ms + 1, begin_ms + 899);
+  });
+  EXPECT_EQ(verdict["class"], "input");
+  EXPECT_EQ(verdict["names"], json({"decode"})) << verdict;
+}
+
+// The largest name of the step took the time that it always takes.
+TEST_F(OneSlowStepTest, UnexplainedTimeHasNoName) {
+  const json verdict = Verdict([](double, TraceFile*) {});
+  EXPECT_EQ(verdict["class"], "unexplained");
+  EXPECT_EQ(verdict["names"], json::array()) << verdict;
+}
+
+TEST_F(OneSlowStepTest, ANameOfTheHostExplainsNoKernel) {
+  const json verdict = Verdict(
+      [](double begin_ms, TraceFile* trace) { trace->Kernel("gemm", begin_ms, begin_ms + 900); });
+  EXPECT_EQ(verdict["class"], "device_compute");
+  EXPECT_EQ(verdict["names"], json::array()) << verdict;
+}
+
+TEST_F(OneSlowStepTest, ANameOfAnotherClassExplainsNothing) {
+  const json verdict = Verdict([](double begin_ms, TraceFile* trace) {
+    for (int i = 0; i < 100; ++i) {
+      const std::string name = "IteratorGetNext batch " + std::to_string(i);
+      trace->Event(name, begin_ms + 9 * i, begin_ms + 9 * i + 9);
+    }
+  });
+  EXPECT_EQ(verdict["class"], "input");
+  EXPECT_EQ(verdict["names"], json::array()) << verdict;
+}
+
+TEST_F(OneSlowStepTest, ASmallShareOfTheClassExplainsNothing) {
+  const json verdict = Verdict([](double begin_ms, TraceFile* trace) {
+    for (int i = 0; i < 15; ++i) {
+      trace->Event("part " + std::to_string(i), begin_ms + 60 * i, begin_ms + 60 * i + 60);
+    }
+  });
+  EXPECT_EQ(verdict["class"], "host");
+  EXPECT_EQ(verdict["names"], json::array()) << verdict;
 }
 
 }  // namespace
