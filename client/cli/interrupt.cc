@@ -13,9 +13,14 @@
 #include <utility>
 
 #include "client/worker/verdict.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
 namespace {
+
+// Bounds the signals of one shutdown: a closed terminal's come within 1 ms, those of `timeout` and
+// systemd in an instant.
+constexpr absl::Duration kOneShutdown = absl::Seconds(1);
 
 // Linux delivers a blocked signal to a signalfd even if it is ignored. SIGINT is included although
 // it may be ignored: shells do that for every command that a script starts with `&`, and `kill
@@ -41,6 +46,16 @@ void PrepareSignals() {
   pthread_sigmask(SIG_BLOCK, &EndingSignals(), nullptr);
 }
 
+void EndRequests::Add(int signal, absl::Time now) {
+  if (!first_.has_value()) first_ = now;
+  has_sigint_ = has_sigint_ || signal == SIGINT;
+}
+
+bool EndRequests::IsRepetition(int signal, absl::Time now) const {
+  if (!first_.has_value()) return false;
+  return (signal == SIGINT && has_sigint_) || now - *first_ >= kOneShutdown;
+}
+
 InterruptWatch::InterruptWatch(std::function<void()> first, std::function<void()> second)
     : first_(std::move(first)), second_(std::move(second)), stop_fd_(eventfd(0, EFD_CLOEXEC)) {
   if (thread_.Start([this] { Watch(); })) return;
@@ -58,7 +73,7 @@ InterruptWatch::~InterruptWatch() {
 
 void InterruptWatch::Watch() {
   const int signals = signalfd(-1, &EndingSignals(), SFD_CLOEXEC);
-  bool again = false;
+  EndRequests requests;
   pollfd polled[2] = {{stop_fd_, POLLIN, 0}, {signals, POLLIN, 0}};
   while (true) {
     if (poll(polled, 2, -1) < 0) {
@@ -68,7 +83,8 @@ void InterruptWatch::Watch() {
     if (polled[0].revents != 0) break;
     signalfd_siginfo info;
     if (polled[1].revents == 0 || read(signals, &info, sizeof info) != sizeof info) continue;
-    if (again) {
+    const auto signal = static_cast<int>(info.ssi_signo);
+    if (requests.IsRepetition(signal, SteadyNow())) {
       // Flushes and joins nothing: ends the process whatever hangs.
       constexpr char kText[] = "\ninterrupted\n";
       const ssize_t ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
@@ -76,8 +92,8 @@ void InterruptWatch::Watch() {
       if (second_) second_();
       _exit(kExitInterrupted);
     }
-    again = true;
-    first_();
+    if (requests.empty()) first_();
+    requests.Add(signal, SteadyNow());  // afterwards: the time of `first_` does not count
   }
   if (signals >= 0) close(signals);
 }

@@ -157,6 +157,36 @@ TEST_F(CaptureTest, CtrlCTwiceGivesUp) {
   EXPECT_THAT(List(logdir_.path() + "/plugins/profile"), IsEmpty());
 }
 
+// systemd sends both when it stops a service; a closed terminal sends SIGHUP twice.
+TEST_F(CaptureTest, TwoSignalsOfOneShutdownKeepWhatThereIs) {
+  FakeWorker worker({});
+  const auto before = signal(SIGHUP, SIG_DFL);  // ignored in tests that nohup starts
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture(worker.address(), {"--duration_ms=60000", "--json"});
+  signal(SIGHUP, before);
+  ASSERT_TRUE(worker.AwaitRequests(1));
+  // Stopped, it receives one right after the other, however busy the machine is.
+  capture->Stop();
+  for (const int signal : {SIGHUP, SIGTERM, SIGCONT}) capture->Signal(signal);
+  ASSERT_EQ(capture->Wait(), 0) << capture->err();
+  EXPECT_EQ(json::parse(capture->out())["workers"][0]["outcome"], "truncated");
+}
+
+TEST_F(CaptureTest, ASigtermThatIsRepeatedLaterGivesUp) {
+  WorkerProcess hung({});
+  const std::unique_ptr<Subprocess> capture = StartCapture(hung.address(), {"--duration_ms=60000"});
+  ASSERT_TRUE(hung.process().AwaitText("recording"));
+  hung.process().Stop();
+  capture->Signal(SIGTERM);
+  ASSERT_TRUE(capture->AwaitText("interrupted"));
+  const absl::Time deadline = absl::Now() + absl::Minutes(1);
+  while (!capture->AwaitText("\ninterrupted\n", absl::Milliseconds(100))) {
+    ASSERT_LT(absl::Now(), deadline) << capture->err();
+    capture->Signal(SIGTERM);
+  }
+  EXPECT_EQ(capture->Wait(), 130) << capture->err();
+}
+
 // The signal comes while the run's directory is being prepared, or soon afterwards.
 TEST_F(CaptureTest, CtrlCBeforeAnybodyIsAskedLeavesNoRun) {
   for (int i = 0; i < 5; ++i) {
