@@ -10,9 +10,13 @@
 namespace jobscope {
 namespace {
 
+constexpr char kNoValue[] =
+    "has no value; give one (is a variable of the shell empty?), or leave it out";
+
 // For CLI11: return the error's text, empty if there is none.
 
 std::string RefuseFlag(std::string& text) {
+  if (text.empty()) return kNoValue;
   if (!absl::StartsWith(text, "--")) return "";
   return absl::StrCat("\"", text, "\" is a flag, not a value; give a value, or leave the flag out");
 }
@@ -30,11 +34,7 @@ void CheckNoEmptyValue(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     if (argument == "--") break;  // no flag follows
     if (!absl::StartsWith(argument, "--") || argument.find('=') != argument.size() - 1) continue;
-    throw CLI::ParseError(
-        absl::StrCat(
-            argument,
-            " has no value; give one (is a variable of the shell empty?), or leave it out"),
-        CLI::ExitCodes::ArgumentMismatch);
+    throw CLI::ParseError(absl::StrCat(argument, " ", kNoValue), CLI::ExitCodes::ArgumentMismatch);
   }
 }
 

@@ -227,6 +227,9 @@ TEST_F(MadeRunsTest, AFlagIsNoFileToBeWritten) {
     const Result empty = Jobscope({"report", flag + "=", Run("missing")});
     EXPECT_EQ(empty.exit_code, 2);
     EXPECT_THAT(empty.err, HasSubstr("jobscope report: " + flag + "= has no value"));
+    const Result two_words = Jobscope({"report", flag, "", Run("missing")});
+    EXPECT_EQ(two_words.exit_code, 2);
+    EXPECT_THAT(two_words.err, HasSubstr("jobscope report: " + flag + ": has no value"));
   }
 }
 

@@ -186,8 +186,16 @@ TEST(Flags, AnEmptyValueIsRefused) {
   for (const char* argument : {"--port_dir=/x=", "--quiet"}) {
     EXPECT_TRUE(ParseRunFlags({argument, "--", "train"}).run) << argument;
   }
+  // In two words, as a shell makes of --logdir "$UNSET".
+  for (const char* flag : {"--session_id", "--tls_ca"}) {
+    const FlagsResult result = Parse({"stop", "--service_addr=a:1", flag, "", "--quiet"});
+    EXPECT_EQ(result.exit_code, 2) << flag;
+    EXPECT_THAT(result.text, HasSubstr(absl::StrCat("stop: ", flag, ": has no value; give one")));
+  }
+  EXPECT_THAT(ParseRunFlags({"--port_dir", "", "--quiet", "--", "train"}).text,
+              HasSubstr("jobscope run: --port_dir: has no value; give one"));
   // Arguments of the program that `run` starts.
-  EXPECT_TRUE(ParseRunFlags({"--", "train", "--logdir="}).run);
+  EXPECT_TRUE(ParseRunFlags({"--", "train", "--logdir=", "--logdir", ""}).run);
 }
 
 TEST(Flags, AFlagIsNoValueForRun) {
