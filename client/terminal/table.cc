@@ -177,26 +177,33 @@ std::string Hint(const Manifest& manifest, const ManifestWorker& worker) {
 }
 
 // "error of w1:6009 and 3 more: ...": texts of several workers that differ only in numbers appear
-// once.
-// `with_collectors`: also "collectors of w1:6009 and 3 more: host on; gc on".
+// once. A worker's further texts of the same form (GPU 0, GPU 1) are texts of their own.
+// `with_collectors`: also "collectors of w1:6009 and 3 more: host on; gc on", which must be equal.
 std::string Notes(const Manifest& manifest, bool with_collectors = false, bool verbose = false) {
   struct Note {
     std::string kind, first, text;
     size_t workers = 0;
   };
   std::vector<Note> notes;
-  std::map<std::string, size_t> known;
-  const auto add = [&](const char* kind, const ManifestWorker& worker, const std::string& text) {
+  // By form and by the number of the text among those of its form in one worker.
+  std::map<std::pair<std::string, size_t>, size_t> known;
+  std::map<std::string, size_t> of_worker;
+  const auto add = [&](const char* kind, const ManifestWorker& worker, const std::string& text,
+                       bool exact = false) {
+    std::string form = absl::StrCat(kind, text);
     // "began 7 ms late" and "began 9 ms late" are alike.
-    std::string alike = absl::StrCat(kind, text);
-    alike.erase(std::remove_if(alike.begin(), alike.end(), absl::ascii_isdigit), alike.end());
-    const auto [entry, is_new] = known.emplace(std::move(alike), notes.size());
+    if (!exact) {
+      form.erase(std::remove_if(form.begin(), form.end(), absl::ascii_isdigit), form.end());
+    }
+    const size_t nth = of_worker[form]++;
+    const auto [entry, is_new] = known.try_emplace({std::move(form), nth}, notes.size());
     if (is_new) notes.push_back({kind, worker.address, Cell(text)});
     ++notes[entry->second].workers;
   };
   for (const ManifestWorker& worker : manifest.workers) {
+    of_worker.clear();
     const std::string collectors = with_collectors ? Collectors(worker, verbose) : "";
-    if (!collectors.empty()) add("collectors", worker, collectors);
+    if (!collectors.empty()) add("collectors", worker, collectors, /*exact=*/true);
     for (const std::string& error : worker.errors) add("error", worker, error);
     for (const std::string& warning : worker.warnings) add("warning", worker, warning);
     const std::string hint = Hint(manifest, worker);

@@ -238,6 +238,31 @@ TEST(TableTest, WhatIsLongStandsBelowTheRowsOfACheck) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }
 
+TEST(TableTest, TextsThatDifferInNumbersAreOneOfEachWorker) {
+  Manifest manifest;
+  manifest.workers.resize(2);
+  manifest.workers[0].address = "w1:1";
+  manifest.workers[0].warnings = {"GPU 0 is throttled", "GPU 1 is throttled", "began 7 ms late"};
+  manifest.workers[1].address = "w2:1";
+  manifest.workers[1].warnings = {"GPU 2 is throttled", "began 9 ms late"};
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("warning of w1:1 and 1 more: GPU 0 is throttled\n"
+                                                "warning of w1:1: GPU 1 is throttled\n"
+                                                "warning of w1:1 and 1 more: began 7 ms late\n"));
+}
+
+TEST(TableTest, CollectorsThatDifferInANumberAreBothShown) {
+  Manifest manifest;
+  manifest.workers.resize(3);
+  for (size_t i = 0; i < 3; ++i) {
+    manifest.workers[i].address = "w" + std::to_string(i);
+    manifest.workers[i].collectors = {
+        Collector("cuda", "degraded", i == 1 ? "CUPTI 12.4 is too old" : "CUPTI 12.6 is too old")};
+  }
+  EXPECT_THAT(CheckTable(manifest),
+              HasSubstr("collectors of w0 and 1 more: cuda degraded: CUPTI 12.6 is too old\n"
+                        "collectors of w1: cuda degraded: CUPTI 12.4 is too old\n"));
+}
+
 TEST(TableTest, ColumnsCountCharacters) {
   EXPECT_EQ(AlignColumns({{"NAME", "N"}, {"z\xc3\xbcrich", "1"}, {"berlin", "2"}}),
             "NAME    N\nz\xc3\xbcrich  1\nberlin  2\n");
