@@ -76,7 +76,7 @@ FileSink::FileSink(int fd, std::string directory, std::string path, std::string 
 }
 
 FileSink::~FileSink() {
-  close(fd_);
+  if (fd_ >= 0) close(fd_);
   if (!published_) unlink(temporary_path_.c_str());
 }
 
@@ -134,6 +134,8 @@ absl::Status FileSink::Publish(Name name) {
   absl::Status status = Flush();
   if (!status.ok()) return status;
   if (name != Name::kMayVanish && fsync(fd_) != 0) return Failed("sync", errno);
+  // NFS sends the last bytes now, and reports a quota that they exceed.
+  if (close(std::exchange(fd_, -1)) != 0) return Failed("close", errno);
   if (rename(temporary_path_.c_str(), path_.c_str()) != 0) return Failed("rename", errno);
   published_ = true;
   return name == Name::kLasts ? SyncDirectory(directory_) : absl::OkStatus();

@@ -51,8 +51,8 @@ class FileSink : public xspace::ByteSink {
     kLater,      // does not sync: the Publish of a later file in the directory does it for all
     kMayVanish,  // syncs nothing: after a power cut the file may be missing or empty
   };
-  // Flushes, syncs the file, renames it to "<directory>/<file_name>", syncs the directory. At most
-  // once.
+  // Flushes, syncs and closes the file, renames it to "<directory>/<file_name>", syncs the
+  // directory. At most once.
   absl::Status Publish(Name name = Name::kLasts);
 
   uint64_t bytes() const { return bytes_; }          // accepted so far
@@ -64,7 +64,7 @@ class FileSink : public xspace::ByteSink {
   absl::Status WriteAll();
   absl::Status Failed(absl::string_view verb, int error);
 
-  const int fd_;
+  int fd_;  // -1: closed
   const std::string directory_;
   const std::string path_;
   const std::string temporary_path_;

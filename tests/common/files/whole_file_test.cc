@@ -7,9 +7,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 
 #include "tests/temporary_directory.h"
+
+namespace jobscope {
+namespace {
+
+bool fails_close = false;
+
+}  // namespace
+}  // namespace jobscope
+
+// The linker directs the library's calls of close here (--wrap).
+extern "C" {
+int __real_close(int fd);
+int __wrap_close(int fd) {
+  const int result = __real_close(fd);
+  if (!jobscope::fails_close) return result;
+  errno = EDQUOT;
+  return -1;
+}
+}
 
 namespace jobscope {
 namespace {
@@ -84,6 +104,19 @@ TEST(WholeFile, AnErrorSaysWhy) {
   const TemporaryDirectory directory;
   const absl::Status status = WriteWholeFile(directory.path() + "/nothing/page", "x");
   EXPECT_THAT(std::string(status.message()), HasSubstr("No such file or directory"));
+}
+
+// NFS reports a quota that is exceeded when the file is closed.
+TEST(WholeFile, AFailedCloseLeavesTheOldFile) {
+  const TemporaryDirectory directory;
+  directory.Write("page", "old");
+  fails_close = true;
+  const absl::Status status = WriteWholeFile(directory.path() + "/page", "new");
+  fails_close = false;
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot close " + directory.path()));
+  EXPECT_EQ(ReadAll(directory.path() + "/page"), "old");
+  EXPECT_THAT(List(directory.path()), ElementsAre("page"));
 }
 
 TEST(WholeFile, AFullDiskLeavesTheOldFile) {
