@@ -2,8 +2,7 @@
 """Clients that may have too few descriptors, threads or bytes of address space."""
 import os
 
-import other_users
-from row import Ending, Row, needs_user
+from row import Ending, Row, client_of
 
 # Nobody else's, and not that of the workers: threads are counted by user.
 _USER = 1_500_000_000
@@ -15,11 +14,12 @@ def _limited(*limits):
 
 def _few_threads(scene):
     user = _USER + os.getpid()
-    needs_user(user)
+    client = client_of(user, scene)
     logdir = os.path.join(scene.root, "of_that_user")
     os.mkdir(logdir)
     os.chown(logdir, user, user)
-    return scene.capture(300, logdir=logdir, launcher=[*other_users.as_user(user), "prlimit", "--nproc=8"])
+    client["launcher"] += ["prlimit", "--nproc=8"]
+    return scene.capture(300, logdir=logdir, **client)
 
 
 def _row(fault, run, says):

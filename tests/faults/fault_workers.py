@@ -149,8 +149,6 @@ def _commands(training, slow_end, server):
 
 
 def _serve(training, address):
-    if "FAULTS_USER" in os.environ:
-        fault_commands.become(int(os.environ["FAULTS_USER"]))
     slow_end = SlowEnd()
 
     def end(*_):
@@ -159,6 +157,8 @@ def _serve(training, address):
     signal.signal(signal.SIGTERM, end)
     jobscope.register_provider("slow_end", slow_end)
     server = jobscope.start_server(address)
+    if "FAULTS_USER" in os.environ:  # this user may be denied the files of the package: they are loaded now
+        fault_commands.become(int(os.environ["FAULTS_USER"]))
     workers.tell(address=server.address, error=server.error)
     threading.Thread(target=_commands, args=(training, slow_end, server), daemon=True).start()
     training.run()

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A row of the fault matrix: a fault, when it happens, and its required outcome."""
 import dataclasses
+import os
 import re
 from typing import Callable, Tuple
 
 import other_users
+import workers
 from scene import HANG_S, HASTY_S, Late, check
 
 DELIVERED = ("ok", "truncated")
@@ -78,3 +80,11 @@ def needs_user(user):
     reason = other_users.why_not(user)
     if reason:
         raise Unsupported(f"this process cannot start others of a user of their own: {reason}")
+
+
+def client_of(user, scene):
+    """What starts a client as that user: options of Client."""
+    needs_user(user)
+    folder = os.path.join(scene.root, "program")
+    os.mkdir(folder)
+    return {"launcher": other_users.as_user(user), "program": other_users.copied([workers.CLIENT], folder)[0]}

@@ -59,7 +59,7 @@ def check(condition, text):
 class Client:
     """A capture of the worker behind the link."""
 
-    def __init__(self, scene, duration_ms, *arguments, logdir=None, launcher=(), environment=None, hasty=False):
+    def __init__(self, scene, duration_ms, *arguments, logdir=None, launcher=(), program=None, environment=None, hasty=False):
         self.logdir = logdir or scene.logdir
         self.hasty = hasty
         self.earlier_runs, self.earlier_hidden = set(self._runs()), set(self._hidden())
@@ -68,7 +68,7 @@ class Client:
         self.process = subprocess.Popen(
             [
                 *launcher,
-                workers.CLIENT,
+                program or workers.CLIENT,
                 "--service_addr=" + scene.link.address,
                 "--logdir=" + self.logdir,
                 f"--duration_ms={duration_ms}",

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that a test of root's starts as other users."""
+import os
+import shutil
 import subprocess
 
 
@@ -16,3 +18,12 @@ def why_not(user, *command):
     except FileNotFoundError:
         return "there is no setpriv (package util-linux)"
     return None if done.returncode == 0 else f"user {user}: {done.stderr.strip() or f'exit code {done.returncode}'}"
+
+
+def copied(files, folder):
+    """Paths of copies that every user can read and run. The tree itself may be hidden from other users: it lies in /root, or was made
+    with umask 077."""
+    copies = [shutil.copyfile(file, os.path.join(folder, os.path.basename(file))) for file in files]
+    for path in (folder, *copies):
+        os.chmod(path, 0o755)
+    return copies

@@ -7,6 +7,7 @@ import stat
 import subprocess
 
 import attached
+import other_users
 
 SERVER = "libjobscope.so"
 # Tells what its process has of ours.
@@ -122,15 +123,11 @@ class InheritTest(attached.TestCase):
         """A setuid program: neither preloaded nor, where it loads us itself, served."""
         if os.geteuid() != 0 or shutil.which("setpriv") is None:
             self.skipTest("needs root and setpriv")
-        os.chmod(self.folder, 0o755)
-        # Both where the other user can read them.
-        program = shutil.copy(attached.TARGET, os.path.join(self.folder, "target"))
-        library = shutil.copy(attached.LIBRARY, self.folder)
+        program, library = other_users.copied([attached.TARGET, attached.LIBRARY], self.folder)
         os.chmod(program, 0o755 | stat.S_ISUID)
         port = attached.free_port()
         env = attached.environment(LD_PRELOAD=library, JOBSCOPE_LISTEN=f"127.0.0.1:{port}", JOBSCOPE_ATTACH_DELAY_MS="0")
-        as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        with attached.Process([*as_nobody, program, "inject", library, "InitializeInjection"], env) as process:
+        with attached.Process([*other_users.as_user(65534), program, "inject", library, "InitializeInjection"], env) as process:
             said = process.hear()
             if said != "secure 1 answer 1":
                 self.skipTest(f"setuid has no effect here: {said}")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import attached
+import other_users
 
 # One write per line: several of them may share a pipe.
 WORKER = "import sys; sys.stdout.write('up\\n'); sys.stdout.flush(); sys.stdin.readline()"
@@ -67,11 +68,11 @@ class RunTest(attached.TestCase):
         command = self.command("sh", "-c", "exit 7")
         if os.geteuid() == 0:  # no limit holds for root
             os.chmod(self.folder, 0o777)
-            for file in (attached.PROGRAM, attached.LIBRARY, os.path.join(os.path.dirname(attached.LIBRARY), "libjobscope.so")):
-                shutil.copy(file, self.folder)
-            named = f"--attach_library={self.folder}/{os.path.basename(attached.LIBRARY)}"
-            command = [os.path.join(self.folder, os.path.basename(attached.PROGRAM)), "run", named, "--", *command[-3:]]
-            command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
+            programs = os.path.join(self.folder, "programs")
+            os.mkdir(programs)
+            server = os.path.join(os.path.dirname(attached.LIBRARY), "libjobscope.so")
+            program, library, _ = other_users.copied([attached.PROGRAM, attached.LIBRARY, server], programs)
+            command = [*other_users.as_user(65534), program, "run", f"--attach_library={library}", "--", *command[-3:]]
             if attached.run(command, self.env)[0] != 7:
                 self.skipTest("another user can't run programs here")
             self.assert_no_files()

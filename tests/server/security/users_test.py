@@ -10,17 +10,15 @@ import tempfile
 import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "../../shipped"))
+sys.path[:0] = [os.path.join(FOLDER, "../../shipped"), os.path.join(FOLDER, "../../python")]
 import harness  # noqa: E402
+import other_users  # noqa: E402
+from other_users import as_user  # noqa: E402
 
 CAPTURE = os.environ["JOBSCOPE_TEST_CAPTURE"]
 # Neither 65534, which stands for users without a number, nor anybody who is likely to exist.
 JOB, STRANGER = 64001, 64002
 PERMISSION_DENIED = 7
-
-
-def as_user(user):
-    return ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
 
 
 def worker_serve(address):
@@ -30,16 +28,28 @@ def worker_serve(address):
     harness.wait()
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root can start processes of other users")
-@unittest.skipUnless(shutil.which("setpriv"), "there is no setpriv (package util-linux)")
 class UsersTest(harness.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        for user in (JOB, STRANGER):
+            reason = other_users.why_not(user, sys.executable, "-c", "")
+            if reason:
+                raise unittest.SkipTest(f"this process cannot start others of other users: {reason}")
+        programs = tempfile.mkdtemp(prefix="jobscope-users-")
+        cls.addClassCleanup(shutil.rmtree, programs)
+        # This file finds the modules that it needs beside it.
+        modules = (__file__, harness.__file__, harness.machine.__file__, other_users.__file__)
+        recorder = os.path.join(os.path.dirname(harness.LIBRARY), "libjobscope_trace.so.0")
+        cls.script, *_, cls.library, cls.capture, _ = other_users.copied([*modules, harness.LIBRARY, CAPTURE, recorder], programs)
+
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         os.chmod(self.folder, 0o1777)
         self.addCleanup(shutil.rmtree, self.folder)
 
     def serve(self, user, address="127.0.0.1:0", **environment):
-        worker = harness.Worker(__file__, "serve", address, environment=environment, prefix=as_user(user))
+        environment["JOBSCOPE_TEST_LIBRARY"] = self.library
+        worker = harness.Worker(self.script, "serve", address, environment=environment, prefix=as_user(user))
         self.addCleanup(worker.__exit__)
         said = worker.hear()
         self.assertEqual(said["code"], 0, said)
@@ -48,7 +58,7 @@ class UsersTest(harness.TestCase):
     def check(self, user, address, *flags):
         """What `capture check` of that user says of the worker."""
         done = subprocess.run(
-            [*as_user(user), CAPTURE, "check", f"--service_addr={address}", "--json", *flags],
+            [*as_user(user), self.capture, "check", f"--service_addr={address}", "--json", *flags],
             capture_output=True,
             timeout=harness.DEADLINE_S,
             check=False,
