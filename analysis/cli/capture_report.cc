@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/cli/capture_report.h"
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/digest/map_run.h"
@@ -11,15 +10,16 @@
 
 namespace jobscope::analysis {
 
-std::string ReportOfCapture(const std::string& run_directory, mode_t mode) {
+absl::Status ReportOfCapture(const std::string& run_directory, mode_t mode, std::string* text) {
   const absl::StatusOr<Digests> digests = ReadDigests(run_directory);
-  if (!digests.ok()) return absl::StrCat("REPORT   none: ", digests.status().message(), "\n");
-  if (digests->workers.empty()) return "REPORT   none: no worker's trace can be read\n";
+  if (!digests.ok()) return digests.status();
+  if (digests->workers.empty()) return absl::NotFoundError("no worker's trace can be read");
   const Report report = Reduce(*digests);
+  *text = VerdictText(report);
   const std::string path = absl::StrCat(run_directory, "/report.html");
-  const absl::Status written = WriteReportHtml(report, path, mode);
-  return absl::StrCat(VerdictText(report), "REPORT   ",
-                      written.ok() ? path : std::string(written.message()), "\n");
+  absl::Status written = WriteReportHtml(report, path, mode);
+  if (written.ok()) absl::StrAppend(text, "REPORT   ", path, "\n");
+  return written;
 }
 
 }  // namespace jobscope::analysis

@@ -6,12 +6,14 @@
 
 #include <string>
 
+#include "absl/status/status.h"
+
 namespace jobscope::analysis {
 
 // Makes the report for `capture --report`: writes <run_directory>/report.html with the permissions
-// `mode`, and returns the verdict's lines with its path, or one line that explains why there is no
-// report.
-std::string ReportOfCapture(const std::string& run_directory, mode_t mode);
+// `mode`. Sets `text` to the verdict's lines and the page's path, or on an error to as many of them
+// as there are.
+absl::Status ReportOfCapture(const std::string& run_directory, mode_t mode, std::string* text);
 
 }  // namespace jobscope::analysis
 

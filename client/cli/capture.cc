@@ -202,6 +202,18 @@ void Publish(RunDirectory directory, Manifest* manifest) {
   }
 }
 
+// Makes the report; returns its text. A failure is reported, and `exit_code` is then no longer 0.
+std::string MakeReport(const std::string& run_directory, mode_t file_mode, int* exit_code) {
+  std::string text;
+  const absl::Status made = analysis::ReportOfCapture(run_directory, file_mode, &text);
+  if (!made.ok()) {
+    std::fprintf(stderr, "capture: the report is missing: %s\n",
+                 std::string(made.message()).c_str());
+    if (*exit_code == kExitAll) *exit_code = kExitOutput;
+  }
+  return text;
+}
+
 }  // namespace
 
 int RunCapture(const Flags& flags) {
@@ -270,11 +282,12 @@ int RunCapture(const Flags& flags) {
   Conclude(std::move(results), &manifest);
   Publish(*directory, &manifest);
   std::string text = flags.json ? ManifestJson(manifest) : CaptureTable(manifest);
+  int exit_code = *manifest.exit_code;
   if (flags.report) {
-    const std::string report = analysis::ReportOfCapture(manifest.run_directory, file_mode);
-    if (!flags.json) absl::StrAppend(&text, "\n", report);
+    const std::string report = MakeReport(manifest.run_directory, file_mode, &exit_code);
+    if (!flags.json && !report.empty()) absl::StrAppend(&text, "\n", report);
   }
-  ExitAtOnce(&threads, PrintResult(text, *manifest.exit_code));
+  ExitAtOnce(&threads, PrintResult(text, exit_code));
 }
 
 }  // namespace jobscope

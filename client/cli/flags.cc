@@ -291,8 +291,8 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
     app.footer(
         "Verbs: capture check, stop, run, report, diff (each has its own --help).\n"
         "Exit code: 0 all workers delivered, 1 all delivered, but the result could not be printed "
-        "or the manifest could not be written, 2 usage, 3 some delivered, 4 none delivered, 130 "
-        "interrupted.");
+        "or the manifest or the report could not be written, 2 usage, 3 some delivered, 4 none "
+        "delivered, 130 interrupted.");
   }
   try {
     ParseArguments(&app, arguments);
