@@ -132,6 +132,19 @@ absl::Status ReadCollectives(const v1::Digest& digest, WorkerView* view) {
 
 }  // namespace
 
+bool WorkerView::Knows(StepClass step_class) const {
+  switch (step_class) {
+    case StepClass::kNotRunning:
+      return !class_ns[Index(step_class)].empty();
+    case StepClass::kDeviceCompute:
+    case StepClass::kDeviceCopy:
+      return !class_ns[Index(StepClass::kDeviceCompute)].empty() ||
+             !class_ns[Index(StepClass::kDeviceCopy)].empty();
+    default:
+      return true;
+  }
+}
+
 int64_t ClockUncertaintyNs(const v1::Digest& digest) {
   constexpr uint64_t kMaxUncertaintyNs = 1'000'000'000'000;
   return static_cast<int64_t>(std::min(digest.clock_uncertainty_ns(), kMaxUncertaintyNs));

@@ -65,6 +65,8 @@ inline constexpr std::string_view kAdviceUnreadable =
     "fix the reason that is listed for each missing worker, and capture again";
 inline constexpr std::string_view kAdviceMissing = "capture all workers";
 inline constexpr std::string_view kAdviceMissingSteps = "capture all workers, with their steps";
+inline constexpr std::string_view kAdviceSameCollectors =
+    "capture all workers with the same collectors";
 inline constexpr std::string_view kAdviceMembers = "capture all members, and their collectives";
 
 }  // namespace jobscope::analysis

@@ -2,6 +2,7 @@
 #include "analysis/verdict/cause.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,13 +13,6 @@
 
 namespace jobscope::analysis {
 namespace {
-
-// Returns whether a worker in which nothing recorded this class may have spent time in it: a
-// collector that it does not have records it.
-bool MayBeUnknown(size_t c) {
-  return c == Index(StepClass::kNotRunning) || c == Index(StepClass::kDeviceCompute) ||
-         c == Index(StepClass::kDeviceCopy);
-}
 
 // Returns the mean of a class over steps in ms; only over `steps` if given.
 double ClassMean(const WorkerView& view, size_t c, const std::vector<size_t>& steps) {
@@ -70,6 +64,27 @@ std::vector<double> MeansOf(std::string_view name, const std::vector<size_t>& wo
 
 }  // namespace
 
+Excess ExcessIn(StepClass step_class, const SlowTimes& slow, const OtherTimes& others) {
+  constexpr StepClass kRest[] = {StepClass::kLaunch, StepClass::kHost, StepClass::kUnexplained};
+  const std::vector<double>& of_others = others[Index(step_class)];
+  double explained_ms = 0;  // by what only one side knows
+  if (std::find(std::begin(kRest), std::end(kRest), step_class) != std::end(kRest)) {
+    for (size_t c = 0; c < kStepClasses; ++c) {
+      if (!slow[c].has_value()) explained_ms += Median(others[c]);
+    }
+  }
+  if (of_others.empty()) {
+    for (const StepClass rest : kRest) {
+      const size_t c = Index(rest);
+      explained_ms += std::max(0.0, Median(others[c]) - slow[c].value_or(0));
+    }
+  }
+  Excess excess;
+  excess.ms = slow[Index(step_class)].value_or(0) - Median(of_others) - explained_ms;
+  if (!of_others.empty() && explained_ms == 0) excess.others_ms = Median(of_others);
+  return excess;
+}
+
 void NameLimits(const std::vector<size_t>& workers, const std::vector<size_t>& others,
                 const Report& report, Finding* finding) {
   for (const LimitCounter& counter : kLimitCounters) {
@@ -107,8 +122,8 @@ void NameSleep(const std::vector<size_t>& workers, const std::vector<size_t>& ot
 
 void NameCause(const Alignment& alignment, const Report& report, const Straggler& straggler,
                Finding* finding) {
-  std::vector<double> of_slow(kStepClasses, 0);
-  std::vector<std::vector<double>> of_others(kStepClasses);
+  std::array<std::vector<double>, kStepClasses> of_slow;
+  OtherTimes of_others;
   std::vector<size_t> others;
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
     const size_t w = alignment.workers[i];
@@ -116,26 +131,27 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
         std::find(straggler.workers.begin(), straggler.workers.end(), i) != straggler.workers.end();
     std::vector<size_t> steps = alignment.steps[i];
     if (straggler.single) steps = {alignment.steps[i][straggler.step]};
+    const WorkerView& view = report.workers[w].view;
     for (size_t c = 0; c < kStepClasses; ++c) {
-      const double mean = ClassMean(report.workers[w].view, c, steps);
-      if (slow) {
-        of_slow[c] += mean / static_cast<double>(straggler.workers.size());
-      } else if (!report.workers[w].view.class_ns[c].empty() || !MayBeUnknown(c)) {
-        of_others[c].push_back(mean);
-      }
+      if (!view.Knows(static_cast<StepClass>(c))) continue;
+      (slow ? of_slow : of_others)[c].push_back(ClassMean(view, c, steps));
     }
     if (!slow) others.push_back(w);
   }
+  SlowTimes slow;
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (!of_slow[c].empty()) slow[c] = Mean(of_slow[c]);
+  }
   double most = 0;
   for (size_t c = 0; c < kStepClasses; ++c) {
-    if (c == Index(StepClass::kWaiting) || c == Index(StepClass::kTransfer)) continue;
-    const double median = Median(of_others[c]);
-    if (of_slow[c] - median <= most) continue;
-    most = of_slow[c] - median;
-    finding->step_class = static_cast<StepClass>(c);
-    finding->class_ms = of_slow[c];
-    finding->class_others_ms.reset();
-    if (!of_others[c].empty()) finding->class_others_ms = median;
+    const auto step_class = static_cast<StepClass>(c);
+    if (step_class == StepClass::kWaiting || step_class == StepClass::kTransfer) continue;
+    const Excess excess = ExcessIn(step_class, slow, of_others);
+    if (excess.ms <= most) continue;
+    most = excess.ms;
+    finding->step_class = step_class;
+    finding->class_ms = slow[c];
+    finding->class_others_ms = excess.others_ms;
   }
   if (!finding->step_class.has_value()) return;
   if (!straggler.single) {

@@ -5,7 +5,9 @@
 #ifndef ANALYSIS_VERDICT_CAUSE_H_
 #define ANALYSIS_VERDICT_CAUSE_H_
 
+#include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "analysis/alignment/alignment.h"
@@ -13,6 +15,21 @@
 #include "analysis/verdict/report.h"
 
 namespace jobscope::analysis {
+
+// Means per step in ms: of slow workers, absent if they do not know the class, and of each of the
+// others that knows it.
+using SlowTimes = std::array<std::optional<double>, kStepClasses>;
+using OtherTimes = std::array<std::vector<double>, kStepClasses>;
+
+// What slow workers spend in a class beyond the others.
+struct Excess {
+  double ms = 0;
+  std::optional<double> others_ms;  // the others' median; absent: not comparable
+};
+
+// Time of a class that a worker does not know is in its launches, host work or unexplained time. An
+// excess that this may explain is none.
+Excess ExcessIn(StepClass step_class, const SlowTimes& slow, const OtherTimes& others);
 
 // Sets how long `workers` slept, if the class of `finding` may hide waits and sleep explains most
 // of the time that it takes in `workers` beyond `others`.

@@ -67,16 +67,19 @@ std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
     });
   }
   std::unordered_map<std::string, std::vector<double>> of_others;
+  size_t compared = 0;  // others that know the class
   for (const size_t w : others) {
+    if (!report.workers[w].view.Knows(step_class)) continue;
+    ++compared;
     ForEachName(report.workers[w].view, step_class, [&](const v1::DigestName& name, double ms) {
       if (found.count(name.name()) != 0) of_others[name.name()].push_back(ms);
     });
   }
   std::vector<Culprit> culprits;
   for (auto& [name, culprit] : found) {
-    if (!others.empty()) {
+    if (compared > 0) {
       std::vector<double>& times = of_others[name];
-      times.resize(others.size(), 0);  // workers without the name
+      times.resize(compared, 0);  // workers without the name
       culprit.others_ms = Median(times);
     }
     culprits.push_back(std::move(culprit));

@@ -290,20 +290,33 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
     finding.kind = Finding::Kind::kBound;
     finding.workers = {w};
     finding.step_ms = row.mean_ms;
+    SlowTimes of_row;
+    OtherTimes of_others;
+    for (size_t c = 0; c < kStepClasses; ++c) {
+      const auto step_class = static_cast<StepClass>(c);
+      if (row.view.Knows(step_class)) of_row[c] = row.classes_ms[c].value_or(0);
+      for (const size_t other : others) {
+        if (!report->workers[other].view.Knows(step_class)) continue;
+        of_others[c].push_back(report->workers[other].classes_ms[c].value_or(0));
+      }
+    }
     double most = 0;
     for (size_t c = 0; c < kStepClasses; ++c) {
-      std::vector<double> of_others;
-      for (const size_t other : others) {
-        of_others.push_back(report->workers[other].classes_ms[c].value_or(0));
-      }
-      const double median = Median(of_others);
-      if (!row.classes_ms[c].has_value() || *row.classes_ms[c] - median <= most) continue;
-      most = *row.classes_ms[c] - median;
+      const Excess excess = ExcessIn(static_cast<StepClass>(c), of_row, of_others);
+      if (!row.classes_ms[c].has_value() || excess.ms <= most) continue;
+      most = excess.ms;
       finding.step_class = static_cast<StepClass>(c);
       finding.class_ms = row.classes_ms[c];
-      finding.class_others_ms = median;
+      finding.class_others_ms = excess.others_ms;
     }
-    if (!finding.step_class.has_value()) continue;
+    if (!finding.class_others_ms.has_value()) {
+      report->verdict = Undecidable(
+          absl::StrFormat("%s takes %.1f ms per step, the others %.1f ms: in what cannot be told, "
+                          "because they do not record the same classes of time",
+                          row.view.name, *row.mean_ms, reference),
+          kAdviceSameCollectors);
+      continue;
+    }
     if (finding.step_class == StepClass::kTransfer && TransferIsUnsure(finding.workers, *report)) {
       report->verdict = WaitOrLink(w, *report);
       continue;

@@ -96,7 +96,7 @@ void AddCause(Finding* finding) {
     }
     if (finding->class_others_ms.has_value()) {
       absl::StrAppend(&line, " (others ", Milliseconds(*finding->class_others_ms), ")");
-    } else if (finding->step_ms.has_value()) {
+    } else if (finding->step_ms.has_value() && !finding->single_step.has_value()) {
       absl::StrAppendFormat(&line, ", %.0f %% of %s",
                             Percent(*finding->class_ms, *finding->step_ms),
                             Milliseconds(*finding->step_ms));

@@ -299,6 +299,60 @@ TEST_F(IndependentTest, OfThreeTheFastOneMakesNoOtherSlow) {
   EXPECT_EQ(Verdict()["finding"], "balanced");
 }
 
+// Only some of them record kernels, in which they compute.
+class IndependentGpusTest : public ComparisonTest {
+ protected:
+  void Add(int worker, double input_ms, double compute_ms, bool has_kernels) {
+    TraceFile trace;
+    const double step_ms = input_ms + compute_ms + 2;
+    for (int step = 0; step < 40; ++step) {
+      const double ready_ms = step * step_ms + input_ms;
+      trace.Step(step, step * step_ms, (step + 1) * step_ms);
+      if (input_ms > 0) trace.Input(step * step_ms, ready_ms);
+      trace.Event("forward", ready_ms, ready_ms + compute_ms);
+      if (has_kernels) trace.Kernel("gemm", ready_ms, ready_ms + compute_ms);
+    }
+    AddWorker(worker, "node0", trace);
+  }
+  json Verdict() {
+    WriteManifest();
+    return ReportOfRun()["verdict"];
+  }
+};
+
+TEST_F(IndependentGpusTest, KernelsThatOneAloneRecordsAreNotItsExcess) {
+  for (int worker = 0; worker < 3; ++worker) Add(worker, 0, 15, false);
+  Add(3, 13, 15, true);
+  const json verdict = Verdict();
+  EXPECT_EQ(verdict["workers"], json({"w3"})) << verdict;
+  EXPECT_EQ(verdict["class"], "input");
+}
+
+TEST_F(IndependentGpusTest, WithoutKernelsOfTheOthersTheClassIsNotKnown) {
+  for (int worker = 0; worker < 3; ++worker) Add(worker, 0, 15, false);
+  Add(3, 0, 30, true);
+  const json verdict = Verdict();
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict["why_undecidable"].dump(),
+              HasSubstr("w3 takes 32.0 ms per step, the others 17.0 ms"));
+  EXPECT_THAT(verdict["advice"].dump(), HasSubstr("same collectors"));
+}
+
+TEST_F(IndependentGpusTest, WithoutItsKernelsTheClassIsNotKnown) {
+  for (int worker = 0; worker < 3; ++worker) Add(worker, 0, 15, true);
+  Add(3, 0, 30, false);
+  EXPECT_EQ(Verdict()["finding"], "undecidable");
+}
+
+TEST_F(IndependentGpusTest, ThoseWithoutKernelsDoNotCount) {
+  for (int worker = 0; worker < 3; ++worker) Add(worker, 0, 15, worker == 0);
+  Add(3, 0, 30, true);
+  const json verdict = Verdict();
+  EXPECT_EQ(verdict["class"], "device_compute") << verdict;
+  EXPECT_EQ(verdict["class_others_ms"], 15.0) << verdict;
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("gemm 30.0 ms per step (others 15.0 ms)"));
+}
+
 // Only 15 of 40 steps are common; in the others rank 1 is far slower.
 TEST_F(ComparisonTest, WhatTheOthersWaitIsThatOfTheCommonSteps) {
   AddRanks(4, 40, Jitter, [](int rank, int step) {

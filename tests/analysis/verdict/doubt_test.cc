@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "tests/analysis/run_fixture.h"
@@ -227,6 +228,52 @@ TEST_F(DoubtTest, WhatTheOthersDoNotRecordIsNot0) {
   EXPECT_EQ(verdict["class"], "not_running");
   EXPECT_FALSE(verdict.contains("class_others_ms"));
   EXPECT_THAT(verdict["why"].dump(), HasSubstr("not running 40.0 ms per step, 44 % of 90.0 ms"));
+}
+
+// Ranks that compute for 50 ms on their devices, and rank 1 for longer or after an input wait. Those
+// that `has_kernels` tells of record it; in the others nothing covers that time.
+class KernelsOfSomeTest : public DoubtTest {
+ protected:
+  json Verdict(double input_ms, double compute_ms, const std::function<bool(int)>& has_kernels) {
+    for (int rank = 0; rank < 4; ++rank) {
+      TraceFile trace;
+      for (int step = 0; step < 40; ++step) {
+        const double begin_ms = step * 90;
+        const double ready_ms = begin_ms + (rank == 1 ? input_ms : 0);
+        const double arrival_ms = ready_ms + (rank == 1 ? compute_ms : 50) + Jitter(rank, step);
+        trace.Step(step, begin_ms, begin_ms + 90);
+        if (ready_ms > begin_ms) trace.Input(begin_ms, ready_ms);
+        if (has_kernels(rank)) trace.Kernel("gemm", ready_ms, arrival_ms);
+        trace.AllReduce(step, arrival_ms, begin_ms + 90);
+      }
+      AddWorker(rank, "node0", trace);
+    }
+    WriteManifest();
+    const json verdict = ReportOfRun()["verdict"];
+    EXPECT_EQ(verdict["workers"], json({"w1"})) << verdict;
+    return verdict;
+  }
+};
+
+TEST_F(KernelsOfSomeTest, KernelsThatTheSlowRankAloneRecordsAreNotItsExcess) {
+  EXPECT_EQ(Verdict(30, 50, [](int rank) { return rank == 1; })["class"], "input");
+}
+
+TEST_F(KernelsOfSomeTest, KernelsThatTheSlowRankAloneLacksAreNotItsExcess) {
+  EXPECT_EQ(Verdict(30, 50, [](int rank) { return rank != 1; })["class"], "input");
+}
+
+TEST_F(KernelsOfSomeTest, TimeThatMayBeThatOfKernelsIsNotComparedWithTheOthers) {
+  const json verdict = Verdict(0, 80, [](int rank) { return rank != 1; });
+  EXPECT_EQ(verdict["class"], "unexplained") << verdict;
+  EXPECT_FALSE(verdict.contains("class_others_ms")) << verdict;
+}
+
+TEST_F(KernelsOfSomeTest, AKernelIsComparedWithTheWorkersThatRecordKernels) {
+  const json verdict = Verdict(0, 80, [](int rank) { return rank < 2; });
+  EXPECT_EQ(verdict["class"], "device_compute") << verdict;
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("device compute 80.5 ms per step (others 50.5 ms)"));
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("gemm 80.5 ms per step (others 50.5 ms)"));
 }
 
 }  // namespace

@@ -126,6 +126,7 @@ TEST_F(OneSlowStepTest, ANameOfTheHostExplainsNoKernel) {
       [](double begin_ms, TraceFile* trace) { trace->Kernel("gemm", begin_ms, begin_ms + 900); });
   EXPECT_EQ(verdict["class"], "device_compute");
   EXPECT_EQ(verdict["names"], json::array()) << verdict;
+  EXPECT_EQ(verdict["why"].back(), "device compute 900 ms in step 117");
 }
 
 TEST_F(OneSlowStepTest, ANameOfAnotherClassExplainsNothing) {
