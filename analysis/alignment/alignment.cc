@@ -228,8 +228,9 @@ double MeanAccount(const WorkerView& view) {
 }
 
 // Keeps the largest set of workers that matches connect, directly or through others, and those in
-// step with it, whose collectives could not be matched. If nothing is matched, keeps workers with
-// collectives. The rest goes apart. Returns whether matches connect any of the workers.
+// step with it, whose collectives could not be matched: those of another rank, because equal jobs
+// take the same time for a step. If nothing is matched, keeps workers with collectives. The rest
+// goes apart. Returns whether matches connect any of the workers.
 bool KeepConnected(const std::vector<WorkerView>& views, Alignment* alignment) {
   std::vector<size_t> set_of(views.size());  // each worker points to one of its set
   std::iota(set_of.begin(), set_of.end(), 0);
@@ -256,8 +257,10 @@ bool KeepConnected(const std::vector<WorkerView>& views, Alignment* alignment) {
   if (sizes[largest] < 2) return false;
   double least = 0;
   double most = 0;
+  std::set<int64_t> ranks;
   for (const size_t w : alignment->workers) {
     if (root_of(w) != largest) continue;
+    if (views[w].digest->has_rank()) ranks.insert(views[w].digest->rank());
     const double account = MeanAccount(views[w]);
     least = least == 0 ? account : std::min(least, account);
     most = std::max(most, account);
@@ -268,7 +271,10 @@ bool KeepConnected(const std::vector<WorkerView>& views, Alignment* alignment) {
     const double account = MeanAccount(views[w]);
     const bool in_step = views[w].has_collectives() && account <= least * (1 + kEqual) &&
                          most <= account * (1 + kEqual);
-    if (root_of(w) != largest && !in_step) {
+    const auto is_new_rank = [&] {
+      return !views[w].digest->has_rank() || ranks.insert(views[w].digest->rank()).second;
+    };
+    if (root_of(w) != largest && !(in_step && is_new_rank())) {
       alignment->apart.push_back(w);
       continue;
     }

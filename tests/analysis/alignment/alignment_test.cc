@@ -250,6 +250,23 @@ TEST(AlignmentTest, WorkersInStepStayTogether) {
   EXPECT_THAT(alignment.apart, IsEmpty());
 }
 
+// Two equal jobs in one run take the same time for a step: their ranks tell them apart.
+TEST(AlignmentTest, WorkersInStepWithARankOfTheOthersAreOfAnotherJob) {
+  Workers workers(4);
+  for (int64_t step = 0; step < 10; ++step) {
+    for (size_t w = 0; w < 4; ++w) {
+      const int64_t offset = w < 2 ? 0 : 1000;
+      workers.digests[w].set_rank(static_cast<int64_t>(w % 2));
+      workers.Step(w, step + offset);
+      workers.Sequence(w, step + offset);
+    }
+  }
+  const Alignment alignment = Align(workers.views);
+  EXPECT_THAT(alignment.workers, ElementsAre(0, 1));
+  EXPECT_THAT(alignment.apart, ElementsAre(2, 3));
+  EXPECT_EQ(alignment.common(), 10u);
+}
+
 TEST(AlignmentTest, NoMoreMembersThanTheGroupHas) {
   Workers workers(3);
   for (int64_t number = 0; number < 10; ++number) {
