@@ -2,9 +2,12 @@
 #include "server/process/process_server.h"
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -125,6 +128,14 @@ absl::Status Named(absl::string_view setting, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(setting, ": ", status.message()));
 }
 
+// Returns the absolute path: the program may change its working directory later. Returns the path as
+// given if it is empty, or the working directory no longer exists.
+std::string AtStart(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.string();
+}
+
 CredentialFiles FilesOf(const ServerOptions& options, const ServerOptions& in_code) {
   CredentialFiles files;
   const std::pair<FileSetting*, std::string ServerOptions::*> settings[] = {
@@ -133,7 +144,7 @@ CredentialFiles FilesOf(const ServerOptions& options, const ServerOptions& in_co
       {&files.tls_authorities, &ServerOptions::tls_ca},
       {&files.token, &ServerOptions::token_file}};
   for (const auto& [file, path] : settings) {
-    if (!(options.*path).empty()) *file = {options.*path, GiverOf(path, in_code)};
+    if (!(options.*path).empty()) *file = {AtStart(options.*path), GiverOf(path, in_code)};
   }
   files.tls_allowed_names = options.tls_allowed_names;
   return files;
@@ -263,6 +274,7 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
   if (absl::Status room = CheckRoomToEnter(); !room.ok()) return Failed(room);
   auto resolved = Resolve(options);
   if (!resolved.ok()) return Failed(resolved.status());
+  const std::string port_dir = AtStart(resolved->port_dir);
   Process& process = TheProcess();
   const ProcessLock lock(&process);
   if (process.running.has_value()) {
@@ -288,8 +300,8 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
   // Before the address is published: a client that finds it finds the worker's steps recorded.
   worker.SetAlwaysOn(!resolved->options.no_always_on);
   std::string port_file;
-  if (!resolved->port_dir.empty()) {
-    auto written = WritePortFile(resolved->port_dir, worker.identity(), address);
+  if (!port_dir.empty()) {
+    auto written = WritePortFile(port_dir, worker.identity(), address);
     if (!written.ok()) {
       worker.SetAlwaysOn(false);
       (*server)->Stop(kStopLimit);
