@@ -21,7 +21,7 @@ constexpr char kNotRunning[] = "No continuous profiling session found.";
 struct ContinuousProfiling::State {
   struct Running {
     ProfileCall call;
-    absl::Time since;
+    absl::Time since;  // steady
     uint64_t number = 0;
     std::unique_ptr<grpc::Alarm> timer;
   };
@@ -72,15 +72,15 @@ absl::Status ContinuousProfiling::Start(ProfileCall call, absl::Time now) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ProfileCall> ContinuousProfiling::Snapshot(absl::Time now) const {
+absl::StatusOr<ProfileCall> ContinuousProfiling::Snapshot(absl::Time now,
+                                                          int64_t now_unix_ns) const {
   const absl::MutexLock lock(&state_->mutex);
   if (!state_->running.has_value()) return state_->NotRunning();
   ProfileCall call = state_->running->call;
   call.options.duration = absl::ZeroDuration();
   // The lookback counts from this instant, not from the session's start.
-  call.options.start_unix_ns = absl::ToUnixNanos(now);
-  // Never zero, even if the wall clock was set back: a session without length and lookback would be
-  // refused.
+  call.options.start_unix_ns = now_unix_ns;
+  // Never zero: a session without length and lookback would be refused.
   call.options.lookback = std::clamp(now - state_->running->since, absl::Milliseconds(1),
                                      std::min(state_->limit, limits::kMaxLookback));
   return call;

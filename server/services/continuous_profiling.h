@@ -5,6 +5,7 @@
 #ifndef SERVER_SERVICES_CONTINUOUS_PROFILING_H_
 #define SERVER_SERVICES_CONTINUOUS_PROFILING_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,13 +33,15 @@ class ContinuousProfiling {
   ContinuousProfiling(const ContinuousProfiling&) = delete;
   ContinuousProfiling& operator=(const ContinuousProfiling&) = delete;
 
-  // Turns recording on; `call` is the request of its snapshots. Returns ALREADY_EXISTS if it is on.
+  // Turns recording on; `call` is the request of its snapshots, `now` is SteadyNow(). Returns
+  // ALREADY_EXISTS if it is on.
   absl::Status Start(ProfileCall call, absl::Time now);
   // Returns the request of a snapshot's session: no duration, and a lookback from now to the start
   // of continuous profiling, at most `limit` and limits::kMaxLookback. A session that is queued for
-  // longer than limits::kMaxStartAge reaches that much less far back. Returns NOT_FOUND if
-  // profiling is off; the text says so if it has ended by `limit`.
-  absl::StatusOr<ProfileCall> Snapshot(absl::Time now) const;
+  // longer than limits::kMaxStartAge reaches that much less far back. `now` is SteadyNow(): the
+  // date, which is `now_unix_ns`, may have been set meanwhile. Returns NOT_FOUND if profiling is
+  // off; the text says so if it has ended by `limit`.
+  absl::StatusOr<ProfileCall> Snapshot(absl::Time now, int64_t now_unix_ns) const;
   // Turns recording off. Returns NOT_FOUND if it is off.
   absl::Status Stop();
 

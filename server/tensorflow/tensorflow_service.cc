@@ -95,7 +95,7 @@ grpc::ServerUnaryReactor* TensorflowService::GetSnapshot(grpc::CallbackServerCon
   absl::Status status = ParseRequest(*request, &message);
   status.Update(ValidateSnapshot(message));
   if (status.ok()) {
-    auto profile = dependencies_.continuous->Snapshot(Realtime());
+    auto profile = dependencies_.continuous->Snapshot(SteadyNow(), RealtimeNs());
     status = profile.status();
     if (status.ok()) {
       profile->options.peer = call->peer();
@@ -239,7 +239,7 @@ grpc::ServerUnaryReactor* TensorflowService::StartContinuousProfiling(
       // Counts as a capture, unless it is refused because one runs.
       if (!dependencies_.continuous->on()) status = dependencies_.rate->Take(SteadyNow());
       if (status.ok()) {
-        status = dependencies_.continuous->Start(*std::move(profile), call_context.now);
+        status = dependencies_.continuous->Start(*std::move(profile), SteadyNow());
       }
     }
   }

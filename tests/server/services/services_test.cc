@@ -13,6 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/clock/clock.h"
+#include "common/clock/clock_for_testing.h"
+#include "common/clock/monotonic.h"
 #include "server/limits.h"
 #include "server/services/continuous_profiling.h"
 #include "tests/full_stderr.h"
@@ -248,11 +251,32 @@ TEST_F(ContinuousTest, EndsAtTheOperatorsCeiling) {
 }
 
 TEST_F(ContinuousTest, ASnapshotReachesBackToTheCeilingAtMost) {
-  const absl::Time start = absl::FromUnixSeconds(1'700'000'000);
+  constexpr int64_t kDateNs = 1'700'000'000'000'000'000;
+  const absl::Time start = SteadyNow();
   ContinuousProfiling continuous([](std::optional<int> /*level*/) {}, absl::Minutes(10));
   ASSERT_TRUE(continuous.Start({}, start).ok());
-  EXPECT_EQ(continuous.Snapshot(start + absl::Minutes(9))->options.lookback, absl::Minutes(9));
-  EXPECT_EQ(continuous.Snapshot(start + absl::Minutes(11))->options.lookback, absl::Minutes(10));
+  const auto snapshot = continuous.Snapshot(start + absl::Minutes(9), kDateNs);
+  EXPECT_EQ(snapshot->options.lookback, absl::Minutes(9));
+  EXPECT_EQ(snapshot->options.start_unix_ns, kDateNs);
+  EXPECT_EQ(continuous.Snapshot(start + absl::Minutes(11), kDateNs)->options.lookback,
+            absl::Minutes(10));
+}
+
+TEST_F(ContinuousTest, AClockThatIsSetBackShortensNoSnapshot) {
+  collector_.set_oldest_ticks(0);  // has recorded for ever
+  StartServer();
+  ASSERT_TRUE(Start().ok());
+  const absl::Time started = SteadyNow();
+  EXPECT_TRUE(Eventually([&] { return SteadyNow() - started > absl::Milliseconds(20); }));
+  ShiftRealtimeForTesting(-absl::ToInt64Nanoseconds(absl::Hours(1)));
+  const Reply reply = Snapshot();
+  const int64_t now_ns = RealtimeNs();
+  ShiftRealtimeForTesting(0);
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  const v1::Summary summary = SummaryOf(reply.response.xspace());
+  EXPECT_GT(summary.lookback_ns(), 20'000'000u);
+  // The instants of the trace have the date as it is now.
+  EXPECT_LE(summary.zero_unix_ns(), now_ns);
 }
 
 TEST_F(ContinuousTest, CountsAsACapture) {
