@@ -28,6 +28,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "common/log/audit_line.h"
 #include "common/process/blocked_signal.h"
 #include "common/process/own_environment.h"
@@ -130,7 +131,7 @@ LogLevel FromSpdlog(spdlog::level::level_enum level) {
 }
 
 LogLevel LevelFromEnvironment() {
-  const std::string text = OwnVariable("JOBSCOPE_LOG_LEVEL").value_or("");
+  const std::string text = absl::AsciiStrToLower(OwnVariable("JOBSCOPE_LOG_LEVEL").value_or(""));
   if (text == "debug") return LogLevel::kDebug;
   if (text == "info") return LogLevel::kInfo;
   if (text == "error") return LogLevel::kError;

@@ -69,10 +69,10 @@ bool Disabled(GetVariable get) {
 LogLevel ReadLogLevel(GetVariable get) {
   const char* value = get("JOBSCOPE_LOG_LEVEL");
   if (value == nullptr) return LogLevel::kWarning;
-  if (strcmp(value, "debug") == 0) return LogLevel::kDebug;
-  if (strcmp(value, "info") == 0) return LogLevel::kInfo;
-  if (strcmp(value, "error") == 0) return LogLevel::kError;
-  if (strcmp(value, "off") == 0) return LogLevel::kOff;
+  if (strcasecmp(value, "debug") == 0) return LogLevel::kDebug;
+  if (strcasecmp(value, "info") == 0) return LogLevel::kInfo;
+  if (strcasecmp(value, "error") == 0) return LogLevel::kError;
+  if (strcasecmp(value, "off") == 0) return LogLevel::kOff;
   return LogLevel::kWarning;
 }
 

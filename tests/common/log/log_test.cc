@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <string>
 #include <thread>
@@ -59,6 +60,25 @@ TEST_F(LogTest, KeepsLevels) {
     SetLogLevel(level);
     EXPECT_EQ(GetLogLevel(), level);
   }
+}
+
+// In processes of their own: a process reads the variable once.
+TEST(LogLevelTest, OfTheEnvironmentInAnyCase) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const struct {
+    const char* text;
+    LogLevel level;
+  } cases[] = {{"off", LogLevel::kOff},     {"OFF", LogLevel::kOff},
+               {"debug", LogLevel::kDebug}, {"DEBUG", LogLevel::kDebug},
+               {"Info", LogLevel::kInfo},   {"ERROR", LogLevel::kError},
+               {"", LogLevel::kWarning},    {"loud", LogLevel::kWarning}};
+  for (const auto& each : cases) {
+    setenv("JOBSCOPE_LOG_LEVEL", each.text, 1);
+    EXPECT_EXIT(_exit(10 + static_cast<int>(GetLogLevel())),
+                testing::ExitedWithCode(10 + static_cast<int>(each.level)), "")
+        << each.text;
+  }
+  unsetenv("JOBSCOPE_LOG_LEVEL");
 }
 
 // "train.py 2>&1 | head": the job lives on, and so must it with our lines.

@@ -69,6 +69,10 @@ TEST_F(EnvironmentTest, LevelsOfTheLog) {
   EXPECT_EQ(ReadLogLevel(&Get), LogLevel::kOff);
   Variables()["JOBSCOPE_LOG_LEVEL"] = "debug";
   EXPECT_EQ(ReadLogLevel(&Get), LogLevel::kDebug);
+  Variables()["JOBSCOPE_LOG_LEVEL"] = "OFF";
+  EXPECT_EQ(ReadLogLevel(&Get), LogLevel::kOff);
+  Variables()["JOBSCOPE_LOG_LEVEL"] = "Info";
+  EXPECT_EQ(ReadLogLevel(&Get), LogLevel::kInfo);
   Variables()["JOBSCOPE_LOG_LEVEL"] = "loud";
   EXPECT_EQ(ReadLogLevel(&Get), LogLevel::kWarning);
 }
