@@ -5,7 +5,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 
@@ -14,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/net/endpoint.h"
 #include "common/text/foreign_text.h"
 
 namespace jobscope {
@@ -21,7 +21,6 @@ namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
 constexpr int kMaxPort = 65535;
-constexpr size_t kMaxUnixPathBytes = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status Malformed(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(
@@ -51,15 +50,12 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text,
                                                  std::optional<int> local_rank) {
   ListenAddress address;
   absl::string_view rest = text;
-  if (absl::ConsumePrefix(&rest, kUnixPrefix)) {
-    if (rest.empty()) return Malformed(text, "no path");
-    if (rest.find('\0') != absl::string_view::npos)
-      return Malformed(text, "a zero byte in the path");
-    if (rest.size() > kMaxUnixPathBytes) {
-      return Malformed(text, absl::StrCat("unix socket path of ", rest.size(), " bytes: at most ",
-                                          kMaxUnixPathBytes));
-    }
-    address.unix_path = std::string(rest);
+  if (absl::StartsWith(text, kUnixPrefix)) {
+    // No client could dial another path; and a relative one would leave its socket behind if the
+    // program changed its working directory.
+    const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(text);
+    if (!endpoint.ok()) return endpoint.status();
+    address.unix_path = endpoint->address.substr(kUnixPrefix.size());
     return address;
   }
   const bool add_rank = absl::ConsumeSuffix(&rest, "+rank");

@@ -19,13 +19,14 @@ namespace jobscope {
 struct ListenAddress {
   std::string host;       // without brackets; empty for a unix socket
   uint16_t port = 0;      // 0: the kernel chooses one
-  std::string unix_path;  // absolute or relative; at most 107 bytes
+  std::string unix_path;  // absolute, at most 107 visible ASCII characters
   bool is_unix() const { return !unix_path.empty(); }
 };
 
-// Parses host:port, [v6]:port or unix:/path. A suffix "+rank" adds `local_rank` to the port, unless
-// the port is 0; a process without local rank is alone on its host, and adds nothing. Returns
-// INVALID_ARGUMENT, which names the invalid part and says what to write.
+// Parses host:port, [v6]:port or unix:/path, a path that clients can dial (ParseEndpoint). A suffix
+// "+rank" adds `local_rank` to the port, unless the port is 0; a process without local rank is alone
+// on its host, and adds nothing. Returns INVALID_ARGUMENT, which names the invalid part and says
+// what to write.
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text,
                                                  std::optional<int> local_rank);
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/net/endpoint.h"
 #include "server/attach/listen_text.h"
 #include "server/listen/listen_address.h"
 #include "tests/fuzz_input.h"
@@ -29,6 +30,7 @@ bool IsNumeric(const std::string& host) {
 void Check(const ListenAddress& address) {
   if (address.is_unix()) {
     Require(address.unix_path.size() <= 107 && address.host.empty());
+    Require(ParseEndpoint(absl::StrCat("unix:", address.unix_path)).ok());  // clients can dial it
   } else {
     Require(!address.host.empty());
     if (!IsNumeric(address.host)) return;

@@ -13,10 +13,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/net/endpoint.h"
 #include "server/listen/listen_socket.h"
 
 namespace jobscope {
@@ -36,8 +39,8 @@ TEST(ParseListenAddress, TakesEveryForm) {
       {"[::1]:65535", "::1", 65535, ""},
       {"[fe80::1%lo]:1", "fe80::1%lo", 1, ""},
       {"0.0.0.0:6009", "0.0.0.0", 6009, ""},
-      {"unix:/run/a b.sock", "", 0, "/run/a b.sock"},
-      {"unix:relative", "", 0, "relative"},
+      {"unix:/run/worker-1.sock", "", 0, "/run/worker-1.sock"},
+      {"unix:///run/worker.sock", "", 0, "/run/worker.sock"},
       {"node-1.example:06009", "node-1.example", 6009, ""},
       {"127.0.0.1:6009+rank", "127.0.0.1", 6012, ""},
       {"127.0.0.1:0+rank", "127.0.0.1", 0, ""},
@@ -72,9 +75,12 @@ TEST(ParseListenAddress, RefusesTheRestWithTheReason) {
       {"[::1]", "bracket"},
       {"[]:1", "not an IPv6"},
       {"[node]:1", "not an IPv6"},
-      {"unix:", "no path"},
-      {"unix:" + std::string(108, 'x'), "at most 107"},
-      {std::string("unix:a\0b", 8), "zero byte"},
+      {"unix:", "absolute path"},
+      {"unix:relative", "absolute path"},
+      {"unix:/" + std::string(107, 'x'), "at most 107"},
+      {"unix:/run/a b.sock", "neither blanks"},
+      {"unix:/run/50%", "'%'"},
+      {std::string("unix:/a\0b", 9), "unprintable"},
       {"a/b:1", "not a host name"},
       {"a b:1", "not a host name"},
       {"grpc://a:1", "needs brackets"},
@@ -93,6 +99,23 @@ TEST(ParseListenAddress, RefusesTheRestWithTheReason) {
   const auto no_rank = ParseListenAddress("127.0.0.1:6009+rank", std::nullopt);
   ASSERT_TRUE(no_rank.ok());
   EXPECT_EQ(no_rank->port, 6009);
+}
+
+// A client must be able to dial what a worker listens on.
+TEST(ParseListenAddress, TakesTheUnixPathsThatClientsDial) {
+  std::vector<std::string> paths = {"",  "/",   "//x", "///x", "////x",
+                                    "x", "./x", "/.",  "/../", "/" + std::string(106, 'x')};
+  for (int byte = 0; byte < 256; ++byte) {
+    paths.push_back(absl::StrCat("/a", std::string(1, static_cast<char>(byte)), "b"));
+  }
+  for (const std::string& path : paths) {
+    const std::string text = "unix:" + path;
+    const auto address = ParseListenAddress(text, std::nullopt);
+    const auto endpoint = ParseEndpoint(text);
+    EXPECT_EQ(address.status().code(), endpoint.status().code()) << absl::CHexEscape(text);
+    if (!address.ok() || !endpoint.ok()) continue;
+    EXPECT_EQ("unix:" + address->unix_path, endpoint->address);
+  }
 }
 
 std::vector<BindTarget> Resolve(const char* text) {
