@@ -220,6 +220,7 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
   if (armed_ns_ == 0) {
     // Refused: no capture exists.
     if (snapshot.phase == Phase::kOver && !snapshot.result.ok()) {
+      if (absl::IsAlreadyExists(snapshot.result)) dependencies_.rate->GiveBack();
       Finish(snapshot.result);
       return false;
     }

@@ -79,4 +79,9 @@ absl::Status CaptureRate::Take(absl::Time now) {
       "(options.max_captures_per_minute)"));
 }
 
+void CaptureRate::GiveBack() {
+  const absl::MutexLock lock(&mutex_);
+  left_ = std::min<double>(per_minute_, left_ + 1);
+}
+
 }  // namespace jobscope

@@ -59,6 +59,8 @@ class CaptureRate {
   // Counts one capture that begins now: at most `per_minute` at once and as many per minute.
   // Returns RESOURCE_EXHAUSTED, with the time of the next possible one, and then counts nothing.
   absl::Status Take(absl::Time now);
+  // Takes back the count of a capture that was refused before it began.
+  void GiveBack();
 
  private:
   const uint32_t per_minute_;

@@ -63,6 +63,24 @@ TEST_F(NativeRefusalTest, MoreCapturesThanTheCeiling) {
   ExpectRefused(StatusOf({ArmRequestOf("third")}, false), kExhausted, "2 captures per minute");
 }
 
+// A client that retries while another one records would otherwise use up its own next capture.
+TEST_F(NativeRefusalTest, ARefusalOfABusyWorkerIsNoCapture) {
+  GrpcServerOptions options = Options();
+  options.ceilings.captures_per_minute = 2;
+  StartServer(std::move(options));
+  auto first = Start(absl::Minutes(10), "first");
+  for (int i = 0; i < 3; ++i) {
+    const grpc::Status busy = StatusOf({ArmRequestOf("busy")}, false);
+    EXPECT_EQ(busy.error_code(), grpc::StatusCode::ALREADY_EXISTS) << busy.error_message();
+  }
+  ASSERT_TRUE(first->SendFinish(/*abandon=*/false));
+  Drain(first.get());
+  EXPECT_TRUE(AwaitIdle());
+  auto second = Arm("second");
+  ASSERT_TRUE(second->Send(StartRequestOf(absl::Milliseconds(1))));
+  EXPECT_EQ(Drain(second.get()).code(), 0);
+}
+
 TEST_F(NativeRefusalTest, MoreBytesThanTheCeilingEndTheRecording) {
   GrpcServerOptions options = Options();
   options.ceilings.trace_bytes = 2 << 20;

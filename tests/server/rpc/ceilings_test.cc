@@ -153,6 +153,16 @@ TEST(CaptureRateTest, CountsPerMinute) {
   int taken = 0;
   while (rate.Take(start + absl::Hours(1)).ok()) ++taken;
   EXPECT_EQ(taken, 6);
+  rate.GiveBack();
+  EXPECT_TRUE(rate.Take(start + absl::Hours(1)).ok());
+  EXPECT_FALSE(rate.Take(start + absl::Hours(1)).ok());
+  // Never more than the ceiling.
+  rate.GiveBack();
+  EXPECT_TRUE(rate.Take(start + absl::Hours(2)).ok());
+  for (int i = 0; i < 3; ++i) rate.GiveBack();
+  taken = 0;
+  while (rate.Take(start + absl::Hours(2)).ok()) ++taken;
+  EXPECT_EQ(taken, 6);
 }
 
 }  // namespace
