@@ -244,8 +244,8 @@ absl::Status GrpcServer::State::Bind() {
   socket_options.user_timeout_ms = options.keepalive_timeout_ms;
   if (options.insecure) {
     socket_options.unix_mode = UnixSocketMode::kUmask;
-  } else if (options.allowed_users.others()) {
-    socket_options.unix_mode = UnixSocketMode::kAll;  // each connection's user is checked
+  } else if (options.allowed_users.others() && credentials->ChecksUsers(targets->front())) {
+    socket_options.unix_mode = UnixSocketMode::kAll;
   }
   auto listeners = Listen(*targets, any_port, socket_options, &guards);
   if (!listeners.ok()) return listeners.status();

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <future>
 #include <string>
 #include <thread>
@@ -30,6 +31,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "server/security/allowed_users.h"
 #include "tests/server/native/native_fixture.h"
 #include "tests/server/sockets.h"
 
@@ -359,6 +361,22 @@ TEST_F(UnixAcceptorTest, TheModeIsPrivateWhateverTheUmask) {
   StartServer(std::move(options));
   EXPECT_EQ(Mode(), 0777U) << "opened by the word insecure";
   umask(previous);
+}
+
+// A token replaces the check of users: others who may connect could use up all connections.
+TEST_F(UnixAcceptorTest, TheModeIsOpenOnlyWhereUsersAreChecked) {
+  const std::string token = directory_ + "/token";
+  std::ofstream(token) << "0123456789abcdef\n";
+  ASSERT_EQ(chmod(token.c_str(), 0600), 0);
+  for (const std::string& file : {std::string(), token}) {
+    GrpcServerOptions options = Options("unix:" + path_);
+    options.allowed_users = *AllowedUsers::Parse("4711");
+    options.credentials.token.path = file;
+    StartServer(std::move(options));
+    EXPECT_EQ(Mode(), file.empty() ? 0666U : 0600U) << file;
+    StopServer();
+  }
+  EXPECT_EQ(unlink(token.c_str()), 0);
 }
 
 TEST_F(UnixAcceptorTest, AnotherPathIsTheRemedy) {
