@@ -56,6 +56,9 @@ std::string DescribePortHolder(const BindTarget& target, absl::Duration timeout)
   if (described.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
     return "a gRPC server that requires credentials";
   }
+  if (described.error_code() == grpc::StatusCode::PERMISSION_DENIED) {  // by its UserCheck
+    return "a gRPC server that does not accept this user";
+  }
   if (described.error_code() != grpc::StatusCode::UNIMPLEMENTED) return "another program";
 
   tensorflow::MonitorResponse monitored;

@@ -12,10 +12,11 @@
 namespace jobscope {
 
 // Returns "a jobscope worker (pid 4711, rank 3)", "a TensorFlow or JAX profiler server", "another
-// gRPC server", "a gRPC server that wants credentials" or "another program" (also one that speaks
-// TLS). Queries the listener itself and blocks for at most `timeout` in all. Call it on a thread
-// whose signals are blocked, because gRPC starts threads. Changes nothing there: the only method of
-// a stock server that it calls is Monitor, which stock servers do not implement.
+// gRPC server", "a gRPC server that requires credentials", "a gRPC server that does not accept this
+// user" (a worker of another one) or "another program" (also one that speaks TLS). Queries the
+// listener itself and blocks for at most `timeout` in all. Call it on a thread whose signals are
+// blocked, because gRPC starts threads. Changes nothing there: the only method of a stock server
+// that it calls is Monitor, which stock servers do not implement.
 std::string DescribePortHolder(const BindTarget& target, absl::Duration timeout);
 
 }  // namespace jobscope

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "jobscope/v1/profiler.grpc.pb.h"
 #include "tensorflow/profiler_service.grpc.pb.h"
 
 namespace jobscope {
@@ -49,6 +50,27 @@ class Holder : public tensorflow::ProfilerService::Service {
 TEST(PortHolderTest, AnswersOfMoreThan64KiBAreRefused) {
   EXPECT_EQ(Holder(60 << 10).Describe(), "a TensorFlow or JAX profiler server");
   EXPECT_EQ(Holder(70 << 10).Describe(), "another gRPC server");
+}
+
+// A worker of another user.
+TEST(PortHolderTest, AWorkerThatRefusesThisUserIsAGrpcServer) {
+  class Refusing : public v1::Profiler::Service {
+    grpc::Status Describe(grpc::ServerContext* /*context*/, const v1::DescribeRequest* /*request*/,
+                          v1::DescribeResponse* /*response*/) override {
+      return {grpc::StatusCode::PERMISSION_DENIED, "this worker accepts callers of user 1 only"};
+    }
+  } service;
+  int port = 0;
+  const std::unique_ptr<grpc::Server> server =
+      grpc::ServerBuilder()
+          .AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port)
+          .RegisterService(&service)
+          .BuildAndStart();
+  BindTarget target;
+  target.text = absl::StrCat("127.0.0.1:", port);
+  EXPECT_EQ(DescribePortHolder(target, absl::Seconds(60)),
+            "a gRPC server that does not accept this user");
+  server->Shutdown();
 }
 
 }  // namespace
