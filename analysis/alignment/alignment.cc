@@ -2,6 +2,7 @@
 #include "analysis/alignment/alignment.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -147,10 +148,24 @@ void AlignByCollectives(const std::vector<WorkerView>& views, const std::vector<
   alignment->by = alignment->numbers.empty() ? Alignment::By::kNone : Alignment::By::kCollectives;
 }
 
+double MeanAccount(const WorkerView& view) {
+  double sum = 0;
+  for (const StepView& step : view.steps) sum += static_cast<double>(step.account_ns);
+  return sum / static_cast<double>(view.steps.size());
+}
+
+// Returns whether the clocks tell in which steps of different workers collectives are one: two of
+// them differ by at most twice the uncertainty, which has to be less than half of a step.
 bool ClocksAgree(const std::vector<WorkerView>& views, const Alignment& alignment) {
-  return std::all_of(alignment.workers.begin(), alignment.workers.end(), [&](size_t w) {
-    return views[w].digest->aligned() && views[w].digest->has_clock_uncertainty_ns();
-  });
+  int64_t uncertainty_ns = 0;
+  double step_ns = std::numeric_limits<double>::infinity();
+  for (const size_t w : alignment.workers) {
+    const v1::Digest& digest = *views[w].digest;
+    if (!digest.aligned() || !digest.has_clock_uncertainty_ns()) return false;
+    uncertainty_ns = std::max(uncertainty_ns, ClockUncertaintyNs(digest));
+    step_ns = std::min(step_ns, MeanAccount(views[w]));
+  }
+  return 4 * static_cast<double>(uncertainty_ns) < step_ns;
 }
 
 // Matches what could not be matched by sequence.
@@ -219,12 +234,6 @@ void LeaveOutShortOnes(const std::vector<WorkerView>& views, Alignment* alignmen
                                              " recorded fewer than ", kMinSteps,
                                              " steps: left out of the comparison"));
   alignment->workers = std::move(enough);
-}
-
-double MeanAccount(const WorkerView& view) {
-  double sum = 0;
-  for (const StepView& step : view.steps) sum += static_cast<double>(step.account_ns);
-  return sum / static_cast<double>(view.steps.size());
 }
 
 // Keeps the largest set of workers that matches connect, directly or through others, and those in

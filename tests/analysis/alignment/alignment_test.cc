@@ -131,6 +131,25 @@ TEST(AlignmentTest, ClocksThatWereNotComparedOverruleNothing) {
   EXPECT_EQ(alignment.common(), 9u);
 }
 
+// By clocks that differ by a step each collective ends nearest to one of another step.
+TEST(AlignmentTest, ClocksThatMayBeOffByPartOfAStepOverruleNothing) {
+  for (const uint64_t uncertainty_ns : {2, 3, 10}) {
+    Workers workers(2);
+    for (int64_t step = 0; step < 10; ++step) {
+      for (size_t w = 0; w < 2; ++w) {
+        workers.digests[w].set_clock_uncertainty_ns(uncertainty_ns);
+        workers.Step(w, step);
+      }
+    }
+    workers.Move(1, 10, /*times=*/1);
+    const Alignment alignment = Align(workers.views);
+    const bool clocks_decide = uncertainty_ns == 2;
+    EXPECT_EQ(alignment.common(), clocks_decide ? 9u : 10u) << uncertainty_ns;
+    EXPECT_EQ(alignment.by, clocks_decide ? Alignment::By::kCollectives : Alignment::By::kNumber)
+        << uncertainty_ns;
+  }
+}
+
 TEST(AlignmentTest, CollectivesThatDifferAreNotMatched) {
   Workers workers(2);
   for (int64_t number = 0; number < 5; ++number) {
