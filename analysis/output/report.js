@@ -14,13 +14,14 @@
         for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
         const key = (row) => row.cells[column].textContent;
-        const number = (text) => parseFloat(text.replace(/,/g, ""));
-        const rows = [...body.rows].sort((a, b) => {
-          const [x, y] = [number(key(a)), number(key(b))];
-          const order = isNaN(x) || isNaN(y) ? key(a).localeCompare(key(b)) : x - y;
-          return down ? -order : order;
-        });
-        body.append(...rows);
+        const sign = down ? -1 : 1;
+        const byText = (a, b) => sign * key(a).localeCompare(key(b), "en", { numeric: true });
+        const byNumber = (a, b) => {
+          const [x, y] = [parseFloat(key(a)), parseFloat(key(b))];
+          // What is not known comes last in both directions.
+          return isNaN(x) || isNaN(y) ? isNaN(x) - isNaN(y) : sign * (x - y);
+        };
+        body.append(...[...body.rows].sort(head.classList.contains("text") ? byText : byNumber));
       });
     });
   }

@@ -88,6 +88,30 @@ class ReportPageTest(unittest.TestCase):
         self.assertEqual(self.browser.evaluate(shown), ["decode_image"])
         self.assert_quiet("training")
 
+    def test_order_of_a_column(self):
+        cases = {
+            "worker": ["10.0.0.12_6009", "10.0.0.2_6009", "10.0.0.2_6010", "9.0.0.1_6009", "rank 10", "rank 2", "rank 2 a", "x"],
+            "p50 ms": ["not recorded", "10.50", "9.25", "", "100.00", "0.00", "not known", "2.00"],
+        }
+        orders = {
+            "worker": [cases["worker"][i] for i in (3, 1, 2, 0, 5, 6, 4, 7)],
+            "p50 ms": ["0.00", "2.00", "9.25", "10.50", "100.00"],
+        }
+        for title, texts in cases.items():
+            with self.subTest(title):
+                self.open("training")
+                head = f"[...document.querySelectorAll('#workers th')].find((h) => h.textContent === {title!r})"
+                cells = f"[...document.querySelectorAll('#workers tbody tr')].map((row) => row.cells[{head}.cellIndex])"
+                self.assertEqual(self.browser.evaluate(f"{cells}.length"), len(texts))
+                self.browser.evaluate(f"{cells}.forEach((cell, i) => {{ cell.textContent = {texts}[i]; }})")
+                # The first click sorts downwards. What is not known comes last both times.
+                order = orders[title]
+                for wanted in (order[::-1], order):
+                    self.browser.evaluate(f"{head}.querySelector('button').click()")
+                    shown = self.browser.evaluate(f"{cells}.map((cell) => cell.textContent)")
+                    self.assertEqual(shown[: len(order)], wanted)
+                self.assert_quiet("training")
+
     def test_timeline_by_keys(self):
         self.open("training")
         self.focus(".pictures")
