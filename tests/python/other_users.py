@@ -21,7 +21,7 @@ def why_not(user, *command):
 
 
 def copied(files, folder):
-    """Paths of copies that every user can read and run. The tree itself may be hidden from other users: it lies in /root, or was made
+    """Paths of copies that every user can read and run. The tree may be hidden from other users: it lies in /root, or was made
     with umask 077."""
     copies = [shutil.copyfile(file, os.path.join(folder, os.path.basename(file))) for file in files]
     for path in (folder, *copies):

@@ -16,6 +16,7 @@ import unittest
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import machine  # noqa: E402
+import run_tests  # noqa: E402
 
 again_if_busy = machine.again_if_busy
 
@@ -306,4 +307,4 @@ def main(namespace):
     if len(sys.argv) > 2 and sys.argv[1] == "--worker":
         namespace["worker_" + sys.argv[2]](*sys.argv[3:])
         return
-    unittest.main(verbosity=2)
+    run_tests.main()

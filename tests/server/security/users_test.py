@@ -38,7 +38,7 @@ class UsersTest(harness.TestCase):
         programs = tempfile.mkdtemp(prefix="jobscope-users-")
         cls.addClassCleanup(shutil.rmtree, programs)
         # This file finds the modules that it needs beside it.
-        modules = (__file__, harness.__file__, harness.machine.__file__, other_users.__file__)
+        modules = (__file__, harness.__file__, harness.machine.__file__, harness.run_tests.__file__, other_users.__file__)
         recorder = os.path.join(os.path.dirname(harness.LIBRARY), "libjobscope_trace.so.0")
         cls.script, *_, cls.library, cls.capture, _ = other_users.copied([*modules, harness.LIBRARY, CAPTURE, recorder], programs)
 
