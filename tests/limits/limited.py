@@ -151,12 +151,12 @@ class Ladder(unittest.TestCase):
         """Calls rung(*arguments) for each of `rungs`; it returns None, UNSUPPORTED or a Fault."""
         with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
             results = list(pool.map(lambda arguments: rung(*arguments), rungs))
+        faults = [(arguments, fault) for arguments, fault in zip(rungs, results) if isinstance(fault, Fault)]
+        self.assertEqual([fault.text for _, fault in faults if not fault.only_late], [])
+        for arguments, _ in faults:
+            self._alone(rung, arguments)
         if UNSUPPORTED in results:
             self.skipTest(f"the limit of {rungs[results.index(UNSUPPORTED)]} cannot be set here (threads: root only)")
-        self.assertEqual([fault.text for fault in results if fault and not fault.only_late], [])
-        for arguments, fault in zip(rungs, results):
-            if fault:
-                self._alone(rung, arguments)
 
     @machine.again_if_busy(0.5)
     def _alone(self, rung, arguments):

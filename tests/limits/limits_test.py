@@ -15,8 +15,8 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import machine  # noqa: E402
-from limited import (FINE, HANG_S, MOST_S, PROBE, STOP_GIVEN_UP, UNSUPPORTED, WITHOUT_SANITIZER, Ladder, Worker, fault_of,  # noqa: E402
-                     wrong_with_native, wrong_with_profile)
+from limited import (FINE, HANG_S, MOST_S, PROBE, STOP_GIVEN_UP, UNSUPPORTED, WITHOUT_SANITIZER, Fault, Ladder, Worker,  # noqa: E402
+                     fault_of, wrong_with_native, wrong_with_profile)
 
 # The first one of a process creates what the later ones use.
 ORDERS = ((wrong_with_profile, wrong_with_native), (wrong_with_native, wrong_with_profile))
@@ -81,6 +81,16 @@ class LadderTest(Ladder):
                 self.assertTrue(worker.said.startswith("started"), worker.said)
                 self.assertEqual(worker.call("profile", "50")["code"], 0)
                 self.assertEqual(worker.capture()["outcome"], "ok")
+
+
+class UnsupportedTest(Ladder):
+    def test_a_rung_that_is_unsupported_hides_no_fault_of_another(self):
+        for fault in (Fault("wrong", only_late=False), Fault("late", only_late=True)):
+            with self.subTest(fault=fault), self.assertRaises((AssertionError, unittest.SkipTest)) as ended:
+                self.climb(lambda result: result, [(UNSUPPORTED,), (fault,)], 1)
+            self.assertIsInstance(ended.exception, AssertionError)
+        with self.assertRaises(unittest.SkipTest):
+            self.climb(lambda result: result, [(UNSUPPORTED,), (None,)], 1)
 
 
 class DeadConnectionTest(unittest.TestCase):
