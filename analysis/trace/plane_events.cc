@@ -91,8 +91,7 @@ void PlaneEvents::Take(const Stat& stat, EventFacts* facts) const {
     case Fact::kBytes:
       if (is_integer && stat.integer >= 0) facts->bytes = static_cast<uint64_t>(stat.integer);
       return;
-    case Fact::kGroupSize:
-      facts->collective = !facts->enqueue;
+    case Fact::kGroupSize:  // no mark: programs have groups of other things, too
       if (is_integer && stat.integer > 0 && stat.integer <= INT32_MAX) {
         facts->group_size = static_cast<uint32_t>(stat.integer);
       }

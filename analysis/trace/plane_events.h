@@ -26,7 +26,7 @@ struct EventFacts {
   bool input = false;  // a stage of an input pipeline
   bool compilation = false;
   bool enqueue = false;     // IsEnqueue
-  bool collective = false;  // has a stat that only collectives have, and is one itself
+  bool collective = false;  // has the mark of collectives, `process_group`, and is one itself
   std::string_view group;
   std::optional<int64_t> group_number;
   std::optional<int64_t> sequence;

@@ -173,6 +173,28 @@ TEST_F(TraceReaderTest, CompilationsAndCollectionsByTheirMarks) {
   EXPECT_THAT(Of(StepClass::kGarbageCollection), ElementsAre(2'000'000));
 }
 
+// Programs have groups of other kinds, too: of quantised weights, of experts.
+TEST_F(TraceReaderTest, AGroupSizeAloneMarksNoCollective) {
+  TraceFile trace;
+  trace.Step(1, 0, 20);
+  trace.Event("dequantize", 1, 5, {{"group_size", 128}});
+  const WorkerView& view = Read({trace.Bytes()});
+  EXPECT_FALSE(view.has_collectives());
+  EXPECT_THAT(Of(StepClass::kHost), ElementsAre(4'000'000));
+}
+
+TEST_F(TraceReaderTest, AProcessGroupMarksACollective) {
+  TraceFile trace;
+  trace.Step(1, 0, 20);
+  trace.Event("exchange", 1, 5, {{"sequence", 7}, {"group_size", 4}}, {{"process_group", "halo"}});
+  const WorkerView& view = Read({trace.Bytes()});
+  ASSERT_EQ(view.collectives.size(), 1u);
+  const CollectiveView& collective = view.collectives[0];
+  EXPECT_EQ(view.texts[*collective.group], "halo");
+  EXPECT_EQ(collective.sequence, 7);
+  EXPECT_EQ(collective.group_size, 4u);
+}
+
 TEST_F(TraceReaderTest, ManyNamesShareOneEntryInTheEnd) {
   TraceFile trace;
   trace.Step(1, 0, 10);
