@@ -21,6 +21,14 @@ JOB, STRANGER = 64001, 64002
 PERMISSION_DENIED = 7
 
 
+def has_ipv6():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        return True
+    except OSError:
+        return False
+
+
 def worker_serve(address):
     """Serves until told to end."""
     code, bound, error = harness.Library().start(address)
@@ -91,14 +99,20 @@ class UsersTest(harness.TestCase):
         return path
 
     def test_loopback_is_for_the_own_user_and_root(self):
-        for address in ("127.0.0.1:0", "[::1]:0"):
-            worker, bound = self.serve(JOB, address)
-            self.assert_answers(JOB, bound)
-            self.assert_answers(0, bound)
-            self.assert_refused(STRANGER, bound, reason=f"callers of user {JOB} (its own) and root only")
-            self.assert_refused(STRANGER, bound, reason="JOBSCOPE_ALLOW_USERS")
-            errors = self.finish(worker)
-            self.assertRegex(errors, rf'audit: method="connection" peer="[^"]+:\d+" asked="user {STRANGER}" .*PERMISSION_DENIED')
+        self.check_loopback("127.0.0.1:0")
+
+    @unittest.skipUnless(has_ipv6(), "no IPv6 here")
+    def test_loopback_of_ipv6_too(self):
+        self.check_loopback("[::1]:0")
+
+    def check_loopback(self, address):
+        worker, bound = self.serve(JOB, address)
+        self.assert_answers(JOB, bound)
+        self.assert_answers(0, bound)
+        self.assert_refused(STRANGER, bound, reason=f"callers of user {JOB} (its own) and root only")
+        self.assert_refused(STRANGER, bound, reason="JOBSCOPE_ALLOW_USERS")
+        errors = self.finish(worker)
+        self.assertRegex(errors, rf'audit: method="connection" peer="[^"]+:\d+" asked="user {STRANGER}" .*PERMISSION_DENIED')
 
     def test_a_job_of_root_is_not_for_everybody(self):
         _, bound = self.serve(0)
