@@ -4,8 +4,9 @@
 import json
 import re
 import signal
+import time
 
-from harness import case, clients, expectations, quiet, traces, workers
+from harness import case, clients, expectations, traces, workers
 
 
 class Failures(case.InteropTest):
@@ -26,9 +27,9 @@ class Failures(case.InteropTest):
     def test_a_stopped_worker_delays_nobody(self):
         good, frozen = self.train_loop(), self.train_loop()
         frozen.process.signal(signal.SIGSTOP)
-        watch = quiet.Stopwatch()
+        began = time.monotonic()
         run = self.capture([frozen.address, good.address], 1000)
-        self.assertLess(watch.elapsed_s(), 1 + 10)
+        self.assertLess(time.monotonic() - began, 1 + 10)
         self.assertEqual(run.exit_code, 3, run.process.output())
         self.assertEqual(self.outcomes(), {frozen.address: "timeout", good.address: "ok"})
         self.assertRegex(run.table, rf"{frozen.address}\b.*timeout")
@@ -92,11 +93,12 @@ class Failures(case.InteropTest):
         self.assertTrue(trace.summary().truncated)
         self.assertEqual(trace.summary().ended_by, "shutdown")
 
+    @case.again_if_busy
     def test_all_workers_down(self):
         addresses = [workers.dead_address() for _ in range(3)]
-        watch = quiet.Stopwatch()
+        began = time.monotonic()
         run = self.capture(addresses, 1000)
-        self.assertLess(watch.elapsed_s(), 1 + 10)
+        self.assertLess(time.monotonic() - began, 1 + 10)
         self.assertEqual(run.exit_code, 4, run.process.output())
         for address in addresses:
             self.assertRegex(run.table, rf"{address}\b.*unreachable")
@@ -111,19 +113,20 @@ class Failures(case.InteropTest):
         self.addCleanup(silent.close)
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         good = self.train_loop()
-        watch = quiet.Stopwatch()
+        began = time.monotonic()
         run = self.capture([address, good.address], 500)
-        self.assertLess(watch.elapsed_s(), 0.5 + 10)
+        self.assertLess(time.monotonic() - began, 0.5 + 10)
         self.assertEqual(run.exit_code, 3, run.process.output())
         self.assertEqual(self.outcomes(), {address: "timeout", good.address: "ok"})
         self.assert_told_within(address, 10)
 
+    @case.again_if_busy
     def test_a_logdir_that_cannot_be_written_is_found_out_first(self):
         worker = self.train_loop()
         (self.scratch / "file").write_text("")
-        watch = quiet.Stopwatch()
+        began = time.monotonic()
         run = self.capture([worker.address], 10_000, logdir=self.scratch / "file" / "logdir")
-        self.assertLess(watch.elapsed_s(), 5, "it recorded first")
+        self.assertLess(time.monotonic() - began, 5, "it recorded first")
         self.assertEqual(run.exit_code, 2, run.process.output())
 
     def test_interrupt_keeps_what_there_is(self):

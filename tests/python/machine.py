@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether others had this machine: for tests of time limits, which no program keeps that does not run."""
+"""Whether others had this machine: for tests of time limits, which no program keeps that does not run. tests/again_if_busy.h has the
+same for C++."""
 import functools
 import time
 import unittest

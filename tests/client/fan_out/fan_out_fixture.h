@@ -51,6 +51,7 @@ class FanOutTest : public ::testing::Test {
     std::vector<Endpoint> endpoints;
     std::vector<std::string> stems;
     logs_.clear();
+    hangs_ = std::make_shared<Hangs>();
     for (size_t i = 0; i < scripts.size(); ++i) {
       Endpoint endpoint;
       endpoint.address = absl::StrCat("w", i, ":1");
@@ -62,7 +63,7 @@ class FanOutTest : public ::testing::Test {
         std::move(endpoints), std::move(stems), options_,
         [this, scripts](const Endpoint& endpoint, Protocol protocol) {
           const size_t index = static_cast<size_t>(std::stoi(endpoint.address.substr(1)));
-          return std::make_unique<ScriptedWorker>(scripts[index], protocol, logs_[index],
+          return std::make_unique<ScriptedWorker>(scripts[index], protocol, logs_[index], hangs_,
                                                   &clockwork_);
         },
         [this](size_t index, Delivery* delivery, ManifestWorker*) {
@@ -129,6 +130,7 @@ class FanOutTest : public ::testing::Test {
   FanOutOptions options_;
   Clockwork clockwork_;
   std::vector<std::shared_ptr<Log>> logs_;
+  std::shared_ptr<Hangs> hangs_;
   absl::Mutex mutex_;
   std::map<size_t, absl::Time> written_ ABSL_GUARDED_BY(mutex_);
   Progress progress_{Progress::Mode::kQuiet};

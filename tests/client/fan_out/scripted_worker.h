@@ -111,7 +111,7 @@ struct Script {
   bool stock = false;   // has no Describe at all
   // The status of the n-th attempt, from 0.
   std::function<grpc::Status(int attempt)> describe = [](int) { return grpc::Status::OK; };
-  absl::Duration describe_takes = absl::Milliseconds(1);
+  absl::Duration describe_takes = absl::Milliseconds(1);  // infinite: a hang
   bool busy = false;
   uint64_t max_duration_ms = 0;  // 0 does not tell
   // Of its process: 0 does not tell. Those in which these four are equal are the same process.
@@ -120,7 +120,7 @@ struct Script {
   std::string pid_space;
   uint64_t start_unix_ns = 1'700'000'000'000'000'000;
   std::function<grpc::Status(int attempt)> arm = [](int) { return grpc::Status::OK; };
-  absl::Duration arm_takes = absl::Milliseconds(1);  // longer than its deadline: a hang
+  absl::Duration arm_takes = absl::Milliseconds(1);  // likewise
   // Whether, and how soon after it was armed, the n-th attempt dies, from 0.
   std::function<std::optional<absl::Duration>(int attempt)> dies_armed = [](int) {
     return std::nullopt;
@@ -144,6 +144,13 @@ struct Script {
   absl::Duration capture_fails_after = absl::ZeroDuration();
   bool truncates = false;  // where `capture` fails, a trace comes all the same
   bool obeys_stop = true;
+};
+
+// Calls that hang end without an answer at their time limit, or as soon as a worker was started:
+// `by_limit` tells whether anybody waited for a time limit, on a busy machine too.
+struct Hangs {
+  std::atomic<bool> over{false};
+  std::atomic<int> by_limit{0};
 };
 
 struct Log {
@@ -171,8 +178,12 @@ class EmptyDelivery : public Delivery {
 class ScriptedWorker : public WorkerClient {
  public:
   ScriptedWorker(const Script& script, Protocol protocol, std::shared_ptr<Log> log,
-                 Clockwork* clockwork)
-      : script_(script), protocol_(protocol), log_(std::move(log)), clockwork_(clockwork) {}
+                 std::shared_ptr<Hangs> hangs, Clockwork* clockwork)
+      : script_(script),
+        protocol_(protocol),
+        log_(std::move(log)),
+        hangs_(std::move(hangs)),
+        clockwork_(clockwork) {}
 
   ~ScriptedWorker() override { ScriptedWorker::Cancel(); }
 
@@ -286,6 +297,7 @@ class ScriptedWorker : public WorkerClient {
 
   void Start(const StartCall& call) override {
     *started_ = true;
+    hangs_->over = true;
     const absl::Time now = SteadyNow();
     const uint64_t now_ns = MonotonicNow();
     const absl::Time arrival = now + script_.latency;
@@ -359,8 +371,22 @@ class ScriptedWorker : public WorkerClient {
   static grpc::Status Late() { return {grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"}; }
 
   void Answer(absl::Duration takes, absl::Duration timeout, std::function<void(bool late)> answer) {
+    if (takes == absl::InfiniteDuration()) {
+      return Hang(SteadyNow() + timeout, std::move(answer), hangs_, clockwork_);
+    }
     clockwork_->At(SteadyNow() + std::min(takes, timeout),
                    [late = takes > timeout, answer = std::move(answer)] { answer(late); });
+  }
+
+  static void Hang(absl::Time limit, std::function<void(bool late)> answer,
+                   std::shared_ptr<Hangs> hangs, Clockwork* clockwork) {
+    clockwork->At(SteadyNow() + absl::Milliseconds(5),
+                  [limit, answer = std::move(answer), hangs = std::move(hangs), clockwork] {
+                    const bool by_limit = !hangs->over && SteadyNow() >= limit;
+                    hangs->by_limit += by_limit ? 1 : 0;
+                    if (by_limit || hangs->over) return answer(true);
+                    Hang(limit, answer, hangs, clockwork);
+                  });
   }
 
   // Runs on the clockwork's thread alone, like all that looks at `ended`.
@@ -388,6 +414,7 @@ class ScriptedWorker : public WorkerClient {
   const Script script_;
   const Protocol protocol_;
   const std::shared_ptr<Log> log_;
+  const std::shared_ptr<Hangs> hangs_;
   Clockwork* const clockwork_;
   std::shared_ptr<WorkerEvents> events_;
   const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);

@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "rpc/server_ended.h"
-#include "tests/quiet_stopwatch.h"
+#include "tests/again_if_busy.h"
 #include "tests/server/native/native_fixture.h"
 
 namespace jobscope {
@@ -19,16 +21,6 @@ constexpr size_t kSegmentBytes = 20'000;
 
 class NativeLossTest : public NativeFixture {
  protected:
-  // Cancels; the slot must be free at once, and nothing left.
-  void ExpectGone(CaptureStream* stream) {
-    const QuietStopwatch before;
-    stream->Cancel();
-    EXPECT_TRUE(AwaitIdle());
-    EXPECT_LT(before.Elapsed(), absl::Seconds(5));  // milliseconds, on an idle machine
-    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
-    EXPECT_TRUE(
-        Eventually([&] { return server_->open_captures() == 0 && server_->open_calls() == 0; }));
-  }
 };
 
 TEST_F(NativeLossTest, WhileArming) {
@@ -46,11 +38,20 @@ TEST_F(NativeLossTest, WhileArming) {
 
 TEST_F(NativeLossTest, WhileArmed) {
   StartServer();
-  auto stream = Arm();
-  ExpectGone(stream.get());
-  const grpc::Status status = Fetch(stream->armed.capture_key(), 1)->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_THAT(status.error_message(), HasSubstr("its stream was lost before the start"));
+  ExpectWithin(absl::Seconds(1), [this] {  // milliseconds, on an idle machine
+    auto stream = Arm();
+    const absl::Time before = absl::Now();
+    stream->Cancel();
+    EXPECT_TRUE(AwaitIdle());
+    const absl::Duration took = absl::Now() - before;
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_TRUE(
+        Eventually([&] { return server_->open_captures() == 0 && server_->open_calls() == 0; }));
+    const grpc::Status status = Fetch(stream->armed.capture_key(), 1)->Finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+    EXPECT_THAT(status.error_message(), HasSubstr("its stream was lost before the start"));
+    return took;
+  });
 }
 
 TEST_F(NativeLossTest, WhileQueuedForADelivery) {
@@ -115,10 +116,22 @@ TEST_F(NativeLossTest, ClosedEarly) {
 
 class NativeServerEndTest : public NativeFixture {
  protected:
-  void StopInTime() {
-    const QuietStopwatch before;
-    StopServer();
-    EXPECT_LT(before.Elapsed(), absl::Seconds(5));
+  // Expects the server to stop in time in the state that `prepare` leads a new one to. `check`
+  // follows.
+  void ExpectStopInTime(const std::function<void()>& prepare, const std::function<void()>& check) {
+    ExpectWithin(absl::Seconds(5), [&] {
+      prepare();
+      const absl::Time before = absl::Now();
+      StopServer();
+      const absl::Duration took = absl::Now() - before;
+      if (!HasFatalFailure()) check();
+      return took;
+    });
+  }
+  static void ExpectServerEnded(CaptureStream* stream) {
+    const grpc::Status status = stream->Finish();
+    EXPECT_EQ(status.error_message(), kServerEndedText);
+    EXPECT_TRUE(IsServerEnded(grpc::Status(status.error_code(), "", status.error_details())));
   }
   // With time for a client that is not run for some seconds.
   void StopWithPatience() {
@@ -129,27 +142,34 @@ class NativeServerEndTest : public NativeFixture {
 };
 
 TEST_F(NativeServerEndTest, WhileArming) {
-  StartServer();
-  collector_.HangIn("arm");
-  auto stream = Open();
-  ASSERT_TRUE(stream->Send(ArmRequestOf("s")));
-  ASSERT_TRUE(collector_.AwaitCalls("arm", 1));
-  StopInTime();
-  const grpc::Status status = stream->Finish();
-  EXPECT_EQ(status.error_message(), kServerEndedText);
-  EXPECT_TRUE(IsServerEnded(grpc::Status(status.error_code(), "", status.error_details())));
-  collector_.Release();
-  EXPECT_TRUE(AwaitIdle());
+  std::unique_ptr<CaptureStream> stream;
+  int arms = 0;
+  ExpectStopInTime(
+      [&] {
+        StartServer();
+        collector_.HangIn("arm");
+        stream = Open();
+        ASSERT_TRUE(stream->Send(ArmRequestOf("s")));
+        ASSERT_TRUE(collector_.AwaitCalls("arm", ++arms));
+      },
+      [&] {
+        ExpectServerEnded(stream.get());
+        collector_.Release();
+        EXPECT_TRUE(AwaitIdle());
+      });
 }
 
 TEST_F(NativeServerEndTest, WhileArmed) {
-  StartServer();
-  auto stream = Arm();
-  StopInTime();
-  const grpc::Status status = stream->Finish();
-  EXPECT_EQ(status.error_message(), kServerEndedText);
-  EXPECT_TRUE(IsServerEnded(grpc::Status(status.error_code(), "", status.error_details())));
-  EXPECT_TRUE(AwaitIdle());
+  std::unique_ptr<CaptureStream> stream;
+  ExpectStopInTime(
+      [&] {
+        StartServer();
+        stream = Arm();
+      },
+      [&] {
+        ExpectServerEnded(stream.get());
+        EXPECT_TRUE(AwaitIdle());
+      });
 }
 
 TEST_F(NativeServerEndTest, WhileRecordingItIsDelivered) {
@@ -185,23 +205,30 @@ TEST_F(NativeServerEndTest, WhileDeliveringItArrives) {
 // A reader that does not read does not hold the server's end up.
 TEST_F(NativeServerEndTest, WhileDeliveringToAStalledClient) {
   flood_.Flood(1'000, 500, kSegmentBytes);
-  StartFlood(Options());
-  auto stream = RecordFlood();
-  ASSERT_TRUE(AwaitState("delivering"));
-  StopInTime();
-  EXPECT_FALSE(stream->Finish().ok());
-  EXPECT_TRUE(AwaitIdle());
+  std::unique_ptr<CaptureStream> stream;
+  ExpectStopInTime(
+      [&] {
+        StartFlood(Options());
+        stream = RecordFlood();
+        ASSERT_TRUE(AwaitState("delivering"));
+      },
+      [&] {
+        EXPECT_FALSE(stream->Finish().ok());
+        EXPECT_TRUE(AwaitIdle());
+      });
 }
 
 TEST_F(NativeServerEndTest, WhileItRecordsWithoutAStream) {
-  StartServer();
-  auto stream = Start(absl::Minutes(1));
-  stream->Cancel();
-  stream->Finish();
-  ASSERT_TRUE(Eventually([&] { return server_->open_calls() == 0; }));
-  EXPECT_TRUE(sessions_->busy().has_value());
-  StopInTime();
-  EXPECT_TRUE(AwaitIdle());  // nobody could ever fetch it
+  ExpectStopInTime(
+      [&] {
+        StartServer();
+        auto stream = Start(absl::Minutes(1));
+        stream->Cancel();
+        stream->Finish();
+        ASSERT_TRUE(Eventually([&] { return server_->open_calls() == 0; }));
+        EXPECT_TRUE(sessions_->busy().has_value());
+      },
+      [&] { EXPECT_TRUE(AwaitIdle()); });  // nobody could ever fetch it
 }
 
 TEST_F(NativeServerEndTest, AnotherServerMayFollow) {
@@ -211,7 +238,7 @@ TEST_F(NativeServerEndTest, AnotherServerMayFollow) {
   held->Cancel();
   held->Finish();
   ASSERT_TRUE(AwaitIdle());
-  StopInTime();
+  StopServer();
   StartServer();
   auto stream = Start(absl::Milliseconds(10));
   EXPECT_EQ(Drain(stream.get()).code(), 0);
