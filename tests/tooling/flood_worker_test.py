@@ -23,16 +23,22 @@ def switches(pid):
     return None
 
 
+def wait_until(condition, worker):
+    while not condition():
+        # Asked each time: /proc keeps the task of a process that has ended until this process has asked for its end.
+        if worker.poll() is not None:
+            sys.exit(f"the worker ended with {worker.returncode}")
+        time.sleep(0.02)
+
+
 def main(program):
     command = [program, "--listen=127.0.0.1:0", "--threads=1", "--scopes_per_second=20"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
         try:
             worker.stdout.readline()
-            while switches(worker.pid) is None:
-                time.sleep(0.01)
+            wait_until(lambda: switches(worker.pid) is not None, worker)
             begin, first = time.monotonic(), switches(worker.pid)
-            while switches(worker.pid) < first + 20:
-                time.sleep(0.05)
+            wait_until(lambda: (switches(worker.pid) or 0) >= first + 20, worker)
             # By a clock of this process's, which a busy machine makes late: that only lowers the rate.
             last, elapsed = switches(worker.pid), time.monotonic() - begin
         finally:
