@@ -25,15 +25,30 @@ check() {
 }
 
 mapfile -t sources < <(git ls-files '*.cc' '*.h' '*.c')
+if [[ ${#sources[@]} -eq 0 ]]; then
+  echo "lint: git lists no sources here" >&2
+  exit 2
+fi
 mapfile -t python < <(git ls-files '*.py')
 # Shell scripts by name, or by their first line.
 mapfile -t shell < <(git ls-files '*.sh'; git grep -lIE '^#!.*\b(ba)?sh$' -- ':!*.sh')
 mapfile -t licensed < <(git ls-files '*.cc' '*.h' '*.c' '*.proto' '*.py' '*.sh' '*.cmake' '*CMakeLists.txt' Makefile .ci/run)
 
-every_file_has_a_licence() { ! grep -L 'SPDX-License-Identifier: Apache-2.0' "${licensed[@]}" | sed 's/$/: no SPDX line/' | grep .; }
-no_loose_ends() { ! grep -nE "\b(TO""DO|FIX""ME)\b" "${sources[@]}" "${python[@]}" "${shell[@]}"; }
+# finds_nothing command...: whether this grep has read all of its files and found no line. An error (2) is not that.
+finds_nothing() {
+  "$@"
+  [[ $? -eq 1 ]]
+}
+every_file_has_a_licence() {
+  local without
+  without=$(grep -L 'SPDX-License-Identifier: Apache-2.0' "${licensed[@]}")
+  [[ $? -lt 2 && -z $without ]] && return
+  sed '/./s/$/: no SPDX line/' <<<"$without"
+  return 1
+}
+no_loose_ends() { finds_nothing grep -nE "\b(TO""DO|FIX""ME)\b" "${sources[@]}" "${python[@]}" "${shell[@]}"; }
 # clang-format leaves comments alone.
-lines_fit() { ! LC_ALL=C.UTF-8 grep -nE '^.{101}' "${sources[@]}"; }
+lines_fit() { LC_ALL=C.UTF-8 finds_nothing grep -nE '^.{101}' "${sources[@]}"; }
 python_compiles() { PYTHONPYCACHEPREFIX=$(mktemp -d) python3 -m py_compile "${python[@]}" && pyflakes3 "${python[@]}"; }
 
 check "include rules" python3 tests/tooling/check_includes.py
