@@ -70,26 +70,28 @@ class Growth(unittest.TestCase):
 
 
 class StepTimes(unittest.TestCase):
-    def slower(self, captured, alone):
-        text, slower = soak.step_times(captured, alone)
+    def speed(self, captured, alone):
+        text, speed = soak.step_times(captured, alone)
         self.assertIn(f"{captured['median_ns'] / 1e3:.1f} µs in the process that is captured", text)
-        return slower
+        self.assertEqual("decide nothing" in text, speed is None)
+        return speed
 
     def test_as_fast(self):
-        self.assertFalse(self.slower(times(600), times(600)))
-        self.assertFalse(self.slower(times(580), times(600)))
+        self.assertEqual(self.speed(times(600), times(600)), "as fast")
+        self.assertEqual(self.speed(times(580), times(600)), "as fast")
 
     def test_slower_than_2_percent_and_the_error(self):
         # The error of 10,000 blocks with this deviation is 0.37 µs; three of both together are 1.6 µs.
-        self.assertFalse(self.slower(times(613), times(600)))
-        self.assertTrue(self.slower(times(614), times(600)))
+        self.assertEqual(self.speed(times(613), times(600)), "as fast")
+        self.assertEqual(self.speed(times(614), times(600)), soak.SLOWER)
 
     def test_a_machine_whose_times_vary_decides_less(self):
-        self.assertFalse(self.slower(times(614, mad_us=200), times(600, mad_us=200)))
-        self.assertTrue(self.slower(times(630, mad_us=200), times(600, mad_us=200)))
+        self.assertEqual(self.speed(times(614, mad_us=200), times(600, mad_us=200)), "as fast")
+        self.assertEqual(self.speed(times(630, mad_us=200), times(600, mad_us=200)), soak.SLOWER)
 
     def test_too_few_blocks_decide_nothing(self):
-        self.assertFalse(self.slower(times(900), times(600, blocks=soak.MIN_BLOCKS - 1)))
+        for median_us in (600, 900):
+            self.assertIsNone(self.speed(times(median_us), times(600, blocks=soak.MIN_BLOCKS - 1)))
 
 
 if __name__ == "__main__":
