@@ -127,6 +127,7 @@ TEST_F(OutOfMemoryTest, NoAllocationThatFailsEndsTheProcess) {
   constexpr int kAll = 1'000'000;  // also those of the log lines about the others
   manager_->SetEvictor([] { throw std::bad_alloc(); });
   for (const int failures : {1, 4, kAll}) {
+    int failed = 0;  // sessions with an allocation that failed
     const int step = std::min(failures, 4);
     for (int at = 1; at < kMostAllocations; at += step) {
       FailAllocations(at, failures);
@@ -136,9 +137,11 @@ TEST_F(OutOfMemoryTest, NoAllocationThatFailsEndsTheProcess) {
         EXPECT_EQ(result.status.code(), absl::StatusCode::kResourceExhausted) << result.status;
       }
       if (!met) break;  // a whole session has fewer allocations
+      ++failed;
       ASSERT_TRUE(AwaitFree("a") && AwaitFree("b"));
       ASSERT_LT(at, kMostAllocations - step);
     }
+    EXPECT_GT(failed, 20) << failures;
   }
   const SessionResult result = Submit(For(absl::Milliseconds(1))).Get();
   ASSERT_TRUE(result.status.ok()) << result.status;
