@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -51,14 +52,19 @@ size_t UnknownWorkers(const Report& report) {
          report.alignment.apart.size();
 }
 
-// Returns the share of a worker's events that its step thread lost, if that is too large for
-// certainty.
-std::optional<double> LostTooMuch(const WorkerRow& row) {
+// Returns what a worker's step thread lost, if that is too much for certainty; else empty. A worker
+// that was killed tells no losses by thread: the manifest may know the sum.
+std::string LostTooMuch(const WorkerRow& row) {
   const v1::Digest& digest = *row.view.digest;
-  if (digest.step_thread_attempted() == 0) return std::nullopt;
-  const double lost = static_cast<double>(digest.step_thread_lost()) /
-                      static_cast<double>(digest.step_thread_attempted());
-  return lost > kMaxLost ? std::optional<double>(lost) : std::nullopt;
+  const bool by_thread = digest.step_thread_attempted() > 0;
+  const auto lost = static_cast<double>(by_thread ? digest.step_thread_lost() : digest.lost());
+  const double all = by_thread ? static_cast<double>(digest.step_thread_attempted())
+                               : static_cast<double>(digest.events()) + lost;
+  if (lost <= kMaxLost * all) return {};
+  return absl::StrFormat(by_thread
+                             ? "%.1f %% of its step thread's events are lost"
+                             : "%.1f %% of its events are lost, on which threads is not known",
+                         100 * lost / all);
 }
 
 // Returns why lost events may hide what takes the time of `workers`; empty: they cannot. Only the
@@ -68,10 +74,9 @@ std::string WhyLossesDecide(const std::vector<size_t>& workers, const Finding& f
   for (const size_t w : workers) {
     const std::optional<double>& class_ms =
         report.workers[w].classes_ms[Index(*finding.step_class)];
-    const std::optional<double> lost = LostTooMuch(report.workers[w]);
-    if (!lost.has_value() || 2 * class_ms.value_or(0) < finding.class_ms.value_or(0)) continue;
-    return absl::StrFormat("of %s %.1f %% of its step thread's events are lost",
-                           report.workers[w].view.name, 100 * *lost);
+    const std::string lost = LostTooMuch(report.workers[w]);
+    if (lost.empty() || 2 * class_ms.value_or(0) < finding.class_ms.value_or(0)) continue;
+    return absl::StrCat("of ", report.workers[w].view.name, " ", lost);
   }
   return {};
 }
@@ -149,11 +154,8 @@ std::optional<Finding> WhyNotSure(const Finding& finding, const Report& report) 
                                finding.step_class == StepClass::kTransfer;
   for (const size_t w : finding.workers) {
     const v1::Digest& digest = *report.workers[w].view.digest;
-    if (const std::optional<double> lost = LostTooMuch(report.workers[w])) {
-      return Undecidable(
-          absl::StrFormat("%s stands out, but %.1f %% of its step thread's events are lost",
-                          digest.name(), 100 * *lost),
-          kAdviceLosses);
+    if (const std::string lost = LostTooMuch(report.workers[w]); !lost.empty()) {
+      return Undecidable(absl::StrCat(digest.name(), " stands out, but ", lost), kAdviceLosses);
     }
     const double uncertainty_ms = static_cast<double>(digest.clock_uncertainty_ns()) / kNsPerMs;
     if (compares_clocks && finding.step_ms.has_value() && finding.mended_step_ms.has_value() &&

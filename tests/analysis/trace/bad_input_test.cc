@@ -229,6 +229,21 @@ TEST_F(BadInputTest, ACauseThatMayBeLostIsNotNamed) {
               HasSubstr("2.0 % of its step thread's events are lost"));
 }
 
+// Killed before it wrote its summary: by thread its losses are not known.
+TEST_F(BadInputTest, LossesWithoutThreadsDecideToo) {
+  for (const uint64_t lost : {0, 100}) {
+    workers_ = json::array();
+    AddStraggler();
+    workers_[5]["lost"] = lost;
+    WriteManifest();
+    const json verdict = ReportOfRun()["verdict"];
+    EXPECT_EQ(verdict["finding"], lost == 0 ? "straggler" : "undecidable") << verdict;
+    if (lost == 0) continue;
+    EXPECT_THAT(verdict["why_undecidable"].get<std::string>(),
+                HasSubstr("% of its events are lost, on which threads is not known"));
+  }
+}
+
 TEST_F(BadInputTest, WhatIsNoRunIsAnError) {
   EXPECT_EQ(ReadDigests(Path("nothing")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ReadDigests(directory_.path()).status().code(), absl::StatusCode::kNotFound);
