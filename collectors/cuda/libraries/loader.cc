@@ -156,6 +156,10 @@ absl::StatusOr<const CuptiApi*> LoadCupti(const LoadOptions& options) {
     };
     if (missing != nullptr) {
       unfit.push_back(absl::StrCat(path, " lacks ", missing));
+    } else if (driver_major != 0 && driver_major < 13 && api->cuptiSubscribe_v2 != nullptr) {
+      // Judged without a call: in a 13.2 that cannot start, any call overflows the stack.
+      unfit.push_back(
+          absl::StrCat(path, " is of CUDA 13 or later, the driver of CUDA ", driver_major));
     } else if (const CuptiResult result = api->cuptiGetVersion(&api->version);
                result != kCuptiSuccess) {
       unfit.push_back(

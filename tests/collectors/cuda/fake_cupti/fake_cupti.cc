@@ -3,6 +3,7 @@
 // CUPTI's own functions.
 #include <time.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -20,6 +21,10 @@ using jobscope::cuda::CuptiApi;
 }  // namespace
 
 EXPORT int32_t cuptiGetVersion(uint32_t* version) {
+#ifndef FAKE_CUPTI_BARE
+  // As 13.2 on a driver that is too old for it: any first call ends the process.
+  if (std::getenv("FAKE_CUPTI_CANNOT_START") != nullptr) std::abort();
+#endif
   const int32_t result = Enter("cuptiGetVersion");
   const std::lock_guard<std::mutex> lock(fake().mutex);
   *version = fake().version;

@@ -19,6 +19,7 @@
 namespace jobscope::cuda {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -101,10 +102,30 @@ TEST_F(LoaderTest, PipPackagesOfTheRunningInterpreterAreFound) {
 }
 
 TEST_F(LoaderTest, OneThatIsNewerThanTheDriverIsPassedOverAndNamed) {
-  Place("toolkit/extras/CUPTI/lib64/libcupti.so");
-  const Result result = Probe({"--driver", "10020"}, {"CUDA_HOME=" + Folder("toolkit")});
+  Place("toolkit/extras/CUPTI/lib64/libcupti.so", FAKE_CUPTI_BARE);
+  const Result result =
+      Probe({"--driver", "10020"}, {"CUDA_HOME=" + Folder("toolkit"), "FAKE_CUPTI_VERSION=22"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, HasSubstr("libcupti.so is of CUDA 13.0.1, the driver of CUDA 10"));
+  EXPECT_THAT(result.out, HasSubstr("libcupti.so is of CUDA 12.4, the driver of CUDA 10"));
+}
+
+// Its file's name does not tell that it is of CUDA 13, and any call would end the process.
+TEST_F(LoaderTest, OneOfCuda13IsNotCalledOnAnOlderDriver) {
+  const std::string newer = Place("cuda/lib64/libcupti.so");
+  const Result refused =
+      Probe({"--library", newer, "--driver", "12040"}, {"FAKE_CUPTI_CANNOT_START=1"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.out, HasSubstr(newer + " is of CUDA 13 or later, the driver of CUDA 12"));
+  const std::string runtime = Place("cuda/lib64/libcudart.so.12", FAKE_CUDA);
+  Place("cuda/extras/CUPTI/lib64/libcupti.so.12", FAKE_CUPTI_BARE);
+  std::vector<std::string> arguments = {"--map", runtime, "--driver", "12040"};
+  for (const char* const before : {"found on the way", "mapped already"}) {
+    SCOPED_TRACE(before);
+    const Result result = Probe(arguments, {"FAKE_CUPTI_CANNOT_START=1", "FAKE_CUPTI_VERSION=22"});
+    EXPECT_EQ(result.code, 0) << result.out;
+    EXPECT_THAT(result.out, AllOf(HasSubstr("loaded 22 "), HasSubstr("libcupti.so.12")));
+    arguments.insert(arguments.end(), {"--map", newer});
+  }
 }
 
 TEST_F(LoaderTest, WithoutTheNewerFunctionsItIsLoadedAllTheSame) {
