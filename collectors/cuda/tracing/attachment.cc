@@ -53,6 +53,11 @@ constexpr size_t kMinDeviceBuffers = 2;
 // Part of Begin's 3 s: PyTorch's profiler takes a second on first use.
 constexpr absl::Duration kKinetoTimeout = absl::Seconds(2);
 
+// CUPTI puts "CUPTI for " before a subscriber's name. From 13.0 to 13.5, one without a name is the
+// last of these.
+constexpr std::array<std::string_view, 5> kNobody = {"", "CUPTI", "CUPTI for", "CUPTI for ",
+                                                     "CUPTI for <not provided>"};
+
 void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* data) {
   Detacher::Get().OnCallback(domain, data);
   if (domain == kDomainState) StateLog::Get().OnCallback(cbid, data);
@@ -96,7 +101,7 @@ std::string Attachment::Owner() {
     (void)api_->cuptiUnsubscribe(other);
     return {};
   }
-  return owner;
+  return std::find(kNobody.begin(), kNobody.end(), owner) == kNobody.end() ? owner : "";
 }
 
 bool Attachment::GoWithoutSubscription(CuptiResult result) {
