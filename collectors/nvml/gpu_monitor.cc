@@ -32,7 +32,7 @@ struct GpuMonitor::State : std::enable_shared_from_this<State> {
 
   // Called by the thread without the lock: makes all calls that may hang.
   Snapshot Look(bool find);
-  GpuChoice Choose() const;
+  GpuChoice Choose();
   bool Open(Snapshot* snapshot);
   std::vector<Sample> SampleAll(bool with_tsc);
 
@@ -44,6 +44,9 @@ struct GpuMonitor::State : std::enable_shared_from_this<State> {
   std::unique_ptr<GpuReader> reader;
   GpuChoice choice;
   bool found = false;
+  // CUDA's GPUs, which do not change once they are known. Each query would be traced like calls of
+  // the application, and would take one of CUPTI's per-thread buffers.
+  std::optional<std::vector<std::string>> cuda_uuids;
 
   mutable Mutex mutex;
   CondVar changed;
@@ -77,9 +80,10 @@ struct GpuMonitor::State : std::enable_shared_from_this<State> {
   absl::Time idle_since ABSL_GUARDED_BY(mutex);
 };
 
-GpuChoice GpuMonitor::State::Choose() const {
+GpuChoice GpuMonitor::State::Choose() {
+  if (!cuda_uuids.has_value() && options.cuda_devices) cuda_uuids = options.cuda_devices();
   GpuChoice chosen;
-  if (options.cuda_devices) chosen.cuda_uuids = options.cuda_devices();
+  chosen.cuda_uuids = cuda_uuids;
   chosen.visible = ParseVisibleDevices(options.visible_devices);
   return chosen;
 }

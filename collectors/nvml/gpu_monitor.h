@@ -48,7 +48,7 @@ struct MonitorOptions {
   std::string library = kLibraryName;
   std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES
   // Returns the UUIDs of CUDA's devices in this process; nullopt: CUDA is not in use. Called on the
-  // monitor's thread.
+  // monitor's thread, until it returns them.
   std::function<std::optional<std::vector<std::string>>()> cuda_devices;
   absl::Duration every = absl::Milliseconds(100);  // between samples
   // NVML is closed after this time without work: while it is open, this process holds the driver's

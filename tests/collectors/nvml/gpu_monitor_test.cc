@@ -176,6 +176,25 @@ TEST_F(GpuMonitorTest, GpusThatComeIntoUseAreFoundAnew) {
   monitor_.reset();
 }
 
+// CUPTI traces the queries, and gives each thread that makes some a buffer of its own.
+TEST_F(GpuMonitorTest, CudaIsAskedUntilItHasToldItsGpus) {
+  options_.linger = absl::ZeroDuration();
+  int queries = 0;
+  options_.cuda_devices = [&queries]() -> std::optional<std::vector<std::string>> {
+    if (++queries < 3) return std::nullopt;
+    return std::vector<std::string>{FakeUuid(1)};
+  };
+  for (int i = 0; i < 6; ++i) {
+    const Snapshot snapshot = Look();
+    EXPECT_EQ(snapshot.chosen_by, i < 2 ? "all" : "CUDA");
+    EXPECT_EQ(snapshot.gpus.size(), i < 2 ? 2u : 1u);
+    // Closed, it finds the GPUs anew.
+    Until([] { return driver().Open() == 0; });
+  }
+  EXPECT_TRUE(monitor().Prepare(kAwhile));
+  EXPECT_EQ(queries, 3);
+}
+
 TEST_F(GpuMonitorTest, AnAbsentDriverIsTriedOnceAndRemembered) {
   options_.library = "libjobscope-there-is-no-such-driver.so.1";
   const Snapshot snapshot = Look();
