@@ -184,13 +184,11 @@ EventWriter::Line& EventWriter::LineOf(DevicePlane* plane, const TimedActivity& 
   const uint32_t stream = timed.activity.stream;
   // Nodes of a graph run in parallel and all carry the stream into which the graph was launched.
   uint32_t lane = 0;
-  while (lane + 1 < kMaxLanes) {
-    const auto found = plane->lines.find({stream, lane});
-    if (found == plane->lines.end() || found->second.end_ticks <= timed.start_ticks) break;
-    ++lane;
+  Lane* found = &plane->lines[{stream, lane}];
+  while (!found->busy.Add(timed.start_ticks, timed.end_ticks) && lane + 1 < kMaxLanes) {
+    found = &plane->lines[{stream, ++lane}];
   }
-  Line& line = plane->lines[{stream, lane}];
-  line.end_ticks = std::max(line.end_ticks, timed.end_ticks);
+  Lane& line = *found;
   if (line.builder != nullptr && (line.contents & contents) == contents) return line;
   line.contents |= contents;
   if (line.builder != nullptr) {

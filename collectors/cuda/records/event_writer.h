@@ -14,6 +14,7 @@
 
 #include "collectors/cuda/libraries/cupti_api.h"
 #include "collectors/cuda/libraries/driver_api.h"
+#include "collectors/cuda/records/busy_times.h"
 #include "collectors/cuda/records/kernel_names.h"
 #include "collectors/cuda/records/record.h"
 #include "collectors/cuda/records/step_timeline.h"
@@ -62,7 +63,8 @@ struct Window {
 //   /device:CUSTOM:CUDA   waits, CUPTI's overhead, unified memory: what XProf would mistake for
 //                         GPU work
 //
-// Events must be sorted by their start. Belongs to the collector's thread.
+// Events must be sorted by their start, but for those that were reported late. Belongs to the
+// collector's thread.
 class EventWriter {
  public:
   // All pointers must outlive the writer. `window` may change between calls, its zero only before
@@ -111,15 +113,17 @@ class EventWriter {
   struct Ids;
   struct Line {
     std::unique_ptr<xspace::SegmentBuilder> builder;
+  };
+  struct Lane : Line {
     uint32_t contents = 0;
-    uint64_t end_ticks = 0;
+    BusyTimes busy;
   };
   struct DevicePlane {
     xspace::PlaneKey plane = 0;
     int64_t index = -1;                                   // among the GPU planes; -1: none of them
     std::map<std::string_view, uint64_t> stats;           // keyed by literals
     std::vector<uint64_t> kernel_events;                  // by kernel name
-    std::map<std::pair<uint32_t, uint32_t>, Line> lines;  // by stream and lane
+    std::map<std::pair<uint32_t, uint32_t>, Lane> lines;  // by stream and lane
     HashMap<std::string, uint64_t> details;               // texts of launches, as names
   };
   // Memory of one kind on one GPU. Pinned host memory is such a kind.

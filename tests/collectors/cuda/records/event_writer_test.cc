@@ -112,6 +112,28 @@ TEST_P(FullStoreTest, EachLineLosesItsEventsUntilThereIsRoom) {
 INSTANTIATE_TEST_SUITE_P(Kinds, FullStoreTest,
                          ::testing::Values(xspace::ItemKind::kLine, xspace::ItemKind::kPlane));
 
+// Buffers come back per thread, seconds apart: forward's kernels, then those of autograd between
+// them.
+TEST_F(EventWriterTest, ThreadsThatShareAStreamShareItsTimeline) {
+  constexpr int kKernels = 50;
+  for (const uint64_t first : {100, 115}) {
+    for (uint64_t i = 0; i < kKernels; ++i) {
+      writer_.Device(At(ActivityType::kKernel, first + i * 30), nullptr);
+    }
+  }
+  tensorflow::profiler::XSpace space = Read();
+  ASSERT_EQ(space.planes_size(), 1);
+  ASSERT_EQ(space.planes(0).lines_size(), 1);
+  const auto& events = space.planes(0).lines(0).events();
+  ASSERT_EQ(events.size(), 2 * kKernels);
+  for (int i = 0; i < events.size(); ++i) EXPECT_EQ(events[i].offset_ps(), 100'000 + i * 15'000);
+  // What overlaps, stands on another one.
+  writer_.Device(At(ActivityType::kKernel, 120), nullptr);
+  space = Read();
+  ASSERT_EQ(space.planes(0).lines_size(), 2);
+  EXPECT_EQ(space.planes(0).lines(1).events_size(), 1);
+}
+
 // XProf finds the plane of a launch by its place among the planes of the file.
 TEST_F(EventWriterTest, APlaneIsNumberedOnceItIsDeclared) {
   TimedActivity kernel = At(ActivityType::kKernel, 100);
