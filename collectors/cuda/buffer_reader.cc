@@ -102,6 +102,11 @@ void BufferReader::TakeRecord(const uint8_t* record, size_t bytes) {
   activity.name = nullptr;  // belongs to the library
   if (activity.graph != 0 || activity.type == ActivityType::kGraph) graphs_seen_ = true;
   if (activity.start_ns == 0) {
+    // A call that has not returned.
+    if (window_is_read_ && activity.type == ActivityType::kApi) {
+      ++account_.outside;
+      return;
+    }
     // Work that never began, or whose times CUPTI lost: mostly graph nodes when its pool on the
     // device was exhausted.
     const bool never_began = work_is_over_ && IsDeviceWork(activity.type);

@@ -31,8 +31,12 @@ class BufferReader {
   bool Read(absl::Duration budget);
   // Discards all remaining buffers. Returns the number of their records.
   uint64_t Discard();
-  // Declares tracing over: work without a start time had not begun.
-  void EndOfWork() { work_is_over_ = true; }
+  // Declares tracing over: work without a start time had not begun. `all_came`: all records of the
+  // window were read before, so that a call without one began after the window.
+  void EndOfWork(bool all_came) {
+    work_is_over_ = true;
+    window_is_read_ = all_came;
+  }
 
   // Returns whether a CUDA graph, or a node of one, was seen.
   bool graphs_seen() const { return graphs_seen_; }
@@ -54,6 +58,7 @@ class BufferReader {
   HeldActivities& held_;
   SessionAccount& account_;
   bool work_is_over_ = false;
+  bool window_is_read_ = false;
   bool graphs_seen_ = false;
 };
 

@@ -141,7 +141,7 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   const absl::Time deadline = SteadyNow() + limits_.stop;
   AddKnots();
   work_in_flight_ = abandoned_ || !AwaitWork(deadline);
-  reader_.EndOfWork();
+  reader_.EndOfWork(/*all_came=*/!work_in_flight_);
   const absl::Duration rest = std::max(Until(deadline), kLeastCallLimit);
   if (!abandoned_ && !tracing_.End(std::min(rest, limits_.end))) Abandon();
   TakeLastRecords(deadline);
@@ -171,9 +171,9 @@ bool CudaSession::AwaitWork(absl::Time stop_deadline) {
       Abandon();
       return false;
     }
-    (void)reader_.Read(Until(stop_deadline));
+    const bool all = reader_.Read(Until(stop_deadline));
     if (first) EmitSettled();
-    if (pool_.LentWithRecords(mark) == 0 && held_.InFlight() == 0) return true;
+    if (all && pool_.LentWithRecords(mark) == 0 && held_.InFlight() == 0) return true;
     const StateLog& state = StateLog::Get();
     if (SteadyNow() >= deadline || state.exits() || state.fatal()) return false;
     absl::SleepFor(absl::Milliseconds(5));

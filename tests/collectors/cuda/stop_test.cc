@@ -61,6 +61,13 @@ class CudaStopTest : public CudaCollectorTest {
     thread.join();
     session().ExpectIdentity();
   }
+  // A call of this thread that has not returned.
+  static void EmitWaiting() {
+    cuda::Activity call =
+        FakeGpu::Call(cuda::kStreamSynchronizeCall, FakeGpu::NextCorrelation(), 0);
+    call.start_ns = call.end_ns = 0;
+    EXPECT_NE(gpu().Emit(call), 0u);
+  }
   static void Run(uint64_t work, uint64_t start_ns, uint64_t length_ns) {
     EXPECT_EQ(gpu().SetTimes(work, start_ns, start_ns + length_ns), 1);
   }
@@ -119,6 +126,33 @@ TEST_F(CudaStopTest, WhatIsLaunchedAfterTheEndIsOutsideAndNotLost) {
   EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
   // A call and a kernel each; the calls of those that came last may be of after CUPTI was off.
   EXPECT_GE(session().report().outside, static_cast<uint64_t>(launched));
+}
+
+// A forced flush also brings the record of a call that has not returned, without its times.
+TEST_F(CudaStopTest, ACallThatBeganAfterTheEndAndHasNotReturnedIsNotLost) {
+  options_.limits.work_in_flight = absl::Seconds(20);
+  Begin();
+  const uint64_t begin_ns = RealtimeNs();
+  const uint64_t inside = gpu().LaunchPending(kAdd);
+  StopWhile([&] {
+    EXPECT_NE(gpu().LaunchPending(kAdd), 0u);  // CUPTI withholds the buffer
+    EmitWaiting();
+    Run(inside, begin_ns, 1'000);
+  });
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+  EXPECT_EQ(session().report().outside, 3u);
+}
+
+// It may have begun in the window.
+TEST_F(CudaStopTest, ACallThatHasNotReturnedIsLostWhileWorkOfTheWindowIsInFlight) {
+  Begin();
+  EXPECT_NE(gpu().LaunchPending(kAdd), 0u);
+  EmitWaiting();
+  session().Stop();
+  session().ExpectIdentity();
+  EXPECT_THAT(session().report().lost_by_cause,
+              ElementsAre(Pair(LossCause::kGpuNoTimestamp, 1), Pair(LossCause::kGpuUnfinished, 1)));
 }
 
 TEST_F(CudaStopTest, TheCaptureOfAProgramThatNeverStopsLaunchingEnds) {
