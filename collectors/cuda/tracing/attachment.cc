@@ -212,14 +212,17 @@ void Attachment::SetAttributes() {
       own_pool_limit_ = limit;
     }
   }
-  // One buffer for all threads makes them contend. Changing this once tracing has been on is
-  // undefined, so it is skipped if somebody else may have traced. Before 12.8 a flush races with
-  // the threads.
-  static std::atomic<bool> asked{false};
-  const bool first = !asked.exchange(true);
-  if (!first || !was_free_ || api_->version < kCupti12_8 || api_->version >= kCupti13_0) return;
-  uint8_t per_thread = 1;
+  // One buffer for all threads makes them contend. 13 has one per thread, but Kineto switches that
+  // off after each of its recordings. A change is undefined while something records, which nothing
+  // does here. Before 12.8 a flush races with the threads.
+  if (api_->version < kCupti12_8) return;
+  uint8_t per_thread = 0;
   size = sizeof(per_thread);
+  if (api_->cuptiActivityGetAttribute(kPerThreadBuffer, &size, &per_thread) != kCuptiSuccess ||
+      per_thread != 0) {
+    return;
+  }
+  per_thread = 1;
   (void)api_->cuptiActivitySetAttribute(kPerThreadBuffer, &size, &per_thread);
 }
 

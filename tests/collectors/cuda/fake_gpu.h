@@ -79,6 +79,7 @@ class FakeGpu {
     FindIn(library, "FakeCuptiApiCall", &ApiCall);
     FindIn(library, "FakeCuptiApiSite", &ApiSite);
     FindIn(library, "FakeCuptiAttribute", &Attribute);
+    FindIn(library, "FakeCuptiSetAttribute", &SetAttribute);
     FindIn(library, "FakeCuptiSetTimes", &SetTimes);
     FindIn(library, "FakeCuptiUnifiedMemoryCounters", &UnifiedMemoryCounters);
     FindIn(library, "FakeCuptiEmit", &emit_);
@@ -180,6 +181,7 @@ class FakeGpu {
   int (*ApiCall)(uint32_t) = nullptr;
   int (*ApiSite)(uint32_t, uint32_t, const char*) = nullptr;
   uint64_t (*Attribute)(uint32_t) = nullptr;
+  void (*SetAttribute)(uint32_t, uint64_t) = nullptr;
   int (*SetTimes)(uint64_t, uint64_t, uint64_t) = nullptr;
   int (*UnifiedMemoryCounters)() = nullptr;
   void* (*Take)() = nullptr;

@@ -176,27 +176,21 @@ TEST_F(CudaOptionsTest, AnArmThatFailsGivesTheLimitBack) {
   EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 250u);
 }
 
-// Undefined while tracing is or was on, so it is the first capture of the process that asks.
-TEST(CudaPerThreadBuffersDeathTest, EachThreadHasABufferFrom12_8On) {
-  const auto asked = [](uint32_t version) {
-    class Test : public CudaOptionsTest {
-     public:
-      int Run(uint32_t version) {
-        SetUp();
-        options_.cupti_library = UseVersion(version);
-        Begin();
-        const int per_thread = static_cast<int>(gpu().Attribute(cuda::kPerThreadBuffer));
-        Finish();
-        return per_thread;
-      }
-      void TestBody() override {}
-    };
-    return Test().Run(version);
-  };
-  // Each in a process of its own.
-  EXPECT_EXIT(std::_Exit(40 + asked(22)), ::testing::ExitedWithCode(40), "");
-  EXPECT_EXIT(std::_Exit(40 + asked(26)), ::testing::ExitedWithCode(41), "");
-  EXPECT_EXIT(std::_Exit(40 + asked(28)), ::testing::ExitedWithCode(41), "");
+// Kineto clears the attribute after each of its recordings.
+TEST_F(CudaOptionsTest, EachThreadHasABufferFrom12_8On) {
+  for (const uint32_t version : {22u, 26u, 28u, 130001u}) {
+    driver_.reset();
+    collector_.reset();
+    options_.cupti_library = UseVersion(version);
+    for (int capture = 0; capture < 3; ++capture) {
+      SCOPED_TRACE(::testing::Message() << version << ", capture " << capture);
+      driver_.reset();
+      Begin();
+      EXPECT_EQ(gpu().Attribute(cuda::kPerThreadBuffer), version < cuda::kCupti12_8 ? 0u : 1u);
+      Finish();
+      if (capture == 1) gpu().SetAttribute(cuda::kPerThreadBuffer, 0);
+    }
+  }
 }
 
 TEST(CudaOptionsEnvironmentTest, IsReadAndWhatIsWrongIsLeftAtItsDefault) {

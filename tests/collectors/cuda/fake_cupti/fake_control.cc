@@ -155,6 +155,11 @@ EXPORT uint64_t FakeCuptiAttribute(uint32_t attribute) {
   return fake().attributes[attribute];
 }
 
+EXPORT void FakeCuptiSetAttribute(uint32_t attribute, uint64_t value) {
+  const std::lock_guard<std::mutex> lock(fake().mutex);
+  fake().attributes[attribute] = value;
+}
+
 EXPORT int FakeCuptiUnifiedMemoryCounters() {
   const std::lock_guard<std::mutex> lock(fake().mutex);
   return static_cast<int>(fake().unified_memory.size());

@@ -46,6 +46,7 @@ int FakeCuptiApiCall(uint32_t domain);
 int FakeCuptiApiSite(uint32_t domain, uint32_t site, const char* function);
 // An attribute of the activity API as it is now.
 uint64_t FakeCuptiAttribute(uint32_t attribute);
+void FakeCuptiSetAttribute(uint32_t attribute, uint64_t value);  // by another client
 // Counters of unified memory that were asked for.
 int FakeCuptiUnifiedMemoryCounters(void);
 // CUPTI's own report to its subscriber.

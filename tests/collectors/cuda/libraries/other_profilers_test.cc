@@ -99,7 +99,9 @@ TEST_F(OtherProfilersTest, BesideAnIdleKinetoTracingGoesOnWithoutASubscription) 
       SCOPED_TRACE(owner);
       driver_.reset();
       gpu().SetOwner(owner);
+      gpu().SetAttribute(cuda::kPerThreadBuffer, 0);  // as its last recording did
       Begin();
+      EXPECT_EQ(gpu().Attribute(cuda::kPerThreadBuffer), 1u);
       gpu().Launch(kAdd);
       Finish();
       session().ExpectIdentity();
