@@ -121,7 +121,8 @@ def stop():
 
 def capture_steps(logdir, first, last, **options):
     """Captures whole steps: from the first step (jobscope.step) whose number is >= `first` to the end of the first
-    whose number is >= `last`. Returns when the capture is armed; the capture then ends and is written without
+    whose number is >= `last`. If step `first` has begun already, captures the same number of later steps, also if
+    their numbers restart. Returns when the capture is armed; the capture then ends and is written without
     further calls. stop() can be called at any time and returns the result. Options as in start(), except `lookback_ms`,
     because only whole steps are recorded.
     """

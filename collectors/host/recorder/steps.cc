@@ -38,6 +38,8 @@ struct Trigger {
   std::atomic<bool> by_ordinal{false};  // first and last are ordinals, not step numbers
   std::atomic<int64_t> first{0};
   std::atomic<int64_t> last{0};
+  // Of a window that opened late, by ordinal: ends it if numbers restart before they reach `last`.
+  std::atomic<int64_t> last_ordinal{INT64_MAX};
   std::atomic<int64_t> opened_step{0};
   std::atomic<int64_t> closed_step{0};
   std::atomic<uint64_t> opened_ordinal{0};
@@ -53,6 +55,14 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 bool HasReached(const std::atomic<int64_t>& bound, int64_t number, uint64_t ordinal) {
   const int64_t at = g_trigger.by_ordinal.load(kRelaxed) ? static_cast<int64_t>(ordinal) : number;
   return at >= bound.load(kRelaxed);
+}
+
+// A program that counts its steps anew in each epoch may never reach the number of a last step that
+// was moved past the end of an epoch.
+bool IsLast(int64_t number, uint64_t ordinal) {
+  if (HasReached(g_trigger.last, number, ordinal)) return true;
+  return g_last_fall.load(kRelaxed) > g_trigger.opened_ordinal.load(kRelaxed) &&
+         static_cast<int64_t>(ordinal) >= g_trigger.last_ordinal.load(kRelaxed);
 }
 
 // Returns the distance from the first requested step to the one that opens the window, if the
@@ -75,9 +85,19 @@ void MaybeOpen(int64_t number, int64_t previous, uint64_t ordinal, uint64_t tick
     g_trigger.state.store(JOBSCOPE_TRIGGER_ARMED, std::memory_order_release);
     return;
   }
-  int64_t last = g_trigger.last.load(kRelaxed);
-  if (__builtin_add_overflow(last, Lateness(number, previous, ordinal), &last)) last = INT64_MAX;
-  g_trigger.last.store(last, kRelaxed);
+  const int64_t late = Lateness(number, previous, ordinal);
+  if (late != 0) {
+    const int64_t wanted = g_trigger.last.load(kRelaxed);
+    int64_t last = 0;
+    if (__builtin_add_overflow(wanted, late, &last)) last = INT64_MAX;
+    int64_t last_ordinal = 0;
+    if (__builtin_sub_overflow(wanted, g_trigger.first.load(kRelaxed), &last_ordinal) ||
+        __builtin_add_overflow(last_ordinal, static_cast<int64_t>(ordinal), &last_ordinal)) {
+      last_ordinal = INT64_MAX;
+    }
+    g_trigger.last.store(last, kRelaxed);
+    g_trigger.last_ordinal.store(last_ordinal, kRelaxed);
+  }
   g_trigger.opened_step.store(number, kRelaxed);
   g_trigger.opened_ordinal.store(ordinal, kRelaxed);
   g_trigger.open_ticks.store(ticks, kRelaxed);
@@ -89,9 +109,9 @@ void MaybeOpen(int64_t number, int64_t previous, uint64_t ordinal, uint64_t tick
 // number.
 void MaybeClose(int64_t number, uint64_t ordinal, uint64_t ticks) {
   uint32_t state = g_trigger.state.load(std::memory_order_acquire);
-  if (state != JOBSCOPE_TRIGGER_OPEN || !HasReached(g_trigger.last, number, ordinal)) return;
+  if (state != JOBSCOPE_TRIGGER_OPEN || !IsLast(number, ordinal)) return;
   if (!g_trigger.state.compare_exchange_strong(state, kClosing)) return;
-  if (!HasReached(g_trigger.last, number, ordinal)) {
+  if (!IsLast(number, ordinal)) {
     g_trigger.state.store(JOBSCOPE_TRIGGER_OPEN, std::memory_order_release);
     return;
   }
@@ -133,6 +153,7 @@ void Arm(bool by_ordinal, int64_t first, int64_t last, uint32_t bits) {
   g_trigger.by_ordinal.store(by_ordinal, kRelaxed);
   g_trigger.first.store(first, kRelaxed);
   g_trigger.last.store(last, kRelaxed);
+  g_trigger.last_ordinal.store(INT64_MAX, kRelaxed);
   g_trigger.bits.store(bits, kRelaxed);
   g_trigger.opened_step.store(0, kRelaxed);
   g_trigger.closed_step.store(0, kRelaxed);

@@ -171,6 +171,25 @@ TEST_F(Steps, AWindowThatOpensLateIsAsLong) {
   EXPECT_EQ(Trigger().state, JOBSCOPE_TRIGGER_CLOSED);
 }
 
+// As of a program that counts anew in each epoch, whose numbers never reach a bound that was moved
+// past the end of an epoch. In a later epoch and in the first one.
+TEST_F(Steps, AWindowThatOpensLateEndsAfterAsManyStepsWhereNumbersRestart) {
+  for (const int epochs : {1, 0}) {
+    TrainStep(-1000 * (2 - epochs));  // not above the number before
+    for (int i = 0; i < epochs * 10 + 4; ++i) TrainStep(i % 10);
+    Reader()->arm_trigger(0, 9, JOBSCOPE_BIT_LEVEL1);
+    const uint64_t before = Reader()->step_count();
+    for (int i = 4; i < 40 && Trigger().state != JOBSCOPE_TRIGGER_CLOSED; ++i) TrainStep(i % 10);
+    const jobscope_trigger_info info = Trigger();
+    EXPECT_EQ(info.state, JOBSCOPE_TRIGGER_CLOSED);
+    EXPECT_EQ(Reader()->step_count(), before + 10);
+    EXPECT_EQ(info.first_step, 4);
+    EXPECT_EQ(info.last_step, 3);
+    EXPECT_EQ(Reader()->mask(), JOBSCOPE_BIT_STEP);
+    Reader()->disarm_trigger();
+  }
+}
+
 TEST_F(Steps, OneStep) {
   Reader()->arm_trigger(5, 5, JOBSCOPE_BIT_LEVEL1);
   TrainStep(5);
