@@ -172,6 +172,8 @@ void Own(ThreadState* state) {
   state->os_name_checked_ns.store(jobscope::detail::MonotonicNs(), std::memory_order_relaxed);
   state->place = serial << 16;
   state->ids = 0;
+  // Set if the previous owner left a record midway (longjmp, pthread_cancel).
+  state->busy.store(0, std::memory_order_relaxed);
   g_hints[serial % kHints].store(state->index + 1, std::memory_order_relaxed);
   state->serial.store(serial, std::memory_order_release);
 }

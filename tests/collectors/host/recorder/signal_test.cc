@@ -3,6 +3,8 @@
 // A signal handler that records: what falls on top of a record in the making is refused and
 // counted, the rest is recorded, and nothing is torn.
 #include <gtest/gtest.h>
+#include <setjmp.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
@@ -85,6 +87,56 @@ TEST(Signals, RecordsOfAHandlerAreWholeOrCounted) {
   EXPECT_GT(from_handler, 0u);
   std::printf("handled %llu, refused %llu\n", static_cast<unsigned long long>(g_handled.load()),
               static_cast<unsigned long long>(after.reentered_events - before.reentered_events));
+}
+
+sigjmp_buf g_before_the_fault;
+
+void JumpOut(int) { siglongjmp(g_before_the_fault, 1); }
+
+// Leaves its thread in the middle of a record, as a handler that jumps out of it does.
+void RecordUnreadableText() {
+  struct sigaction action = {};
+  action.sa_handler = &JumpOut;
+  struct sigaction old = {};
+  ASSERT_EQ(sigaction(SIGSEGV, &action, &old), 0);
+  void* const unreadable = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(unreadable, MAP_FAILED);
+  const uint32_t site = jobscope_trace_site("faulty", nullptr, nullptr, 0, JOBSCOPE_BIT_LEVEL1,
+                                            JOBSCOPE_ROLE_INSTANT, nullptr, 0);
+  jobscope_arg arg = {};
+  arg.type = JOBSCOPE_ARG_STRING;
+  arg.length = 8;
+  arg.value.text = static_cast<const char*>(unreadable);
+  if (sigsetjmp(g_before_the_fault, 1) == 0) {
+    jobscope_trace_event(site, JOBSCOPE_KIND_INSTANT, &arg, 1);
+    ADD_FAILURE() << "the text could be read";
+  }
+  munmap(unreadable, 4096);
+  sigaction(SIGSEGV, &old, nullptr);
+}
+
+TEST(Signals, ARingLeftInTheMiddleOfARecordServesTheNextThread) {
+  // A size of its own: the second thread gets the ring of the first.
+  ASSERT_EQ(Reader()->configure(2048, uint64_t{256} << 20), 0);
+  Reader()->set_mask(JOBSCOPE_HOLDER_SESSION, JOBSCOPE_BIT_LEVEL1);
+  std::thread(&RecordUnreadableText).join();
+  jobscope_totals before;
+  Reader()->totals(&before);
+  uint64_t serial = 0;
+  jobscope_thread_info info = {};
+  std::thread([&] {
+    serial = MySerial();
+    for (int i = 0; i < 10; ++i) {
+      JOBSCOPE_INSTANT("by the next thread");
+    }
+    info = FindThread(serial);
+  }).join();
+  Reader()->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
+  jobscope_totals after;
+  Reader()->totals(&after);
+  EXPECT_EQ(after.ring_count, before.ring_count);
+  EXPECT_EQ(info.head_event - info.first_event, 10u);
+  EXPECT_EQ(info.reentered, 0u);
 }
 
 }  // namespace
