@@ -55,7 +55,7 @@ void HostSession::Arm() {
   // If a start is commanded for later, seconds pass between Arm and Start. Holding rings that long
   // would deny them to threads that start meanwhile, for their whole lifetime.
   holding_ = true;
-  if (request_.lookback > absl::ZeroDuration()) reader_->hold_ended(1);
+  if (bits_ != 0 && request_.lookback > absl::ZeroDuration()) reader_->hold_ended(1);
   BeginAtHeads();
   // Not with a lookback: records made ahead would overwrite the past.
   if (request_.ahead <= absl::ZeroDuration() || bits_ == 0 ||
@@ -90,7 +90,7 @@ uint64_t HostSession::OldestTicks() const {
 absl::Status HostSession::Start(const StartRequest& request) {
   const ClockSample clocks = SampleClocks(ticks_.uses_tsc());
   const uint64_t now = ticks_.Now();
-  reader_->hold_ended(1);
+  if (bits_ != 0) reader_->hold_ended(1);  // otherwise nothing reads and releases their rings
   window_.start_ticks = request.start_ticks;
   window_.end_ticks = request.end_ticks;
   window_.map = request.map;

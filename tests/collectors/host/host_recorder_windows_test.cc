@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "jobscope/trace_c.h"
 #include "tests/collectors/host/host_recorder_fixture.h"
 
 namespace jobscope {
@@ -93,6 +94,42 @@ TEST_F(HostRecorderTest, LookbackReachesIntoTheRings) {
   EXPECT_EQ(session.Named("in_a_thread_that_ended").size(), 1u);
   EXPECT_TRUE(session.Named("too_early").empty());
   EXPECT_GE(session.report().outside, 1u);
+}
+
+// Nobody reads them: the next thread takes the ring of one that has ended.
+TEST_F(HostRecorderTest, ASessionOfLevelZeroHoldsNoRingsOfEndedThreads) {
+  const auto record = [] {
+    uint64_t serial = 0;
+    std::thread([&serial] {
+      { JOBSCOPE_SCOPE_COARSE("coarse"); }
+      serial = jobscope_trace_next_id() >> 32;
+    }).join();
+    return serial;
+  };
+  const auto holds_rings = [&record] {
+    const uint64_t first = record();
+    record();
+    jobscope_thread_info info{};
+    return reader()->threads(first, &info, 1) == 1 && info.serial == first;
+  };
+  collector_.SetAlwaysOn(true);
+  for (const absl::Duration lookback : {absl::ZeroDuration(), absl::Seconds(1)}) {
+    SessionDriver session(&collector_, uses_tsc());
+    session.request().recording.host_tracer_level = 0;
+    session.request().lookback = lookback;
+    ASSERT_TRUE(session.Arm().ok());
+    EXPECT_FALSE(holds_rings());
+    ASSERT_TRUE(session.Start().ok());
+    session.Drain();
+    EXPECT_FALSE(holds_rings());
+    session.Stop();
+  }
+  SessionDriver recording(&collector_, uses_tsc());
+  ASSERT_TRUE(recording.Arm().ok());
+  ASSERT_TRUE(recording.Start().ok());
+  EXPECT_TRUE(holds_rings());
+  recording.Stop();
+  collector_.SetAlwaysOn(false);
 }
 
 TEST_F(HostRecorderTest, WithoutRecordingThereIsNoPast) {
