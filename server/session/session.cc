@@ -361,7 +361,7 @@ void SessionManager::State::RunOne(SessionRequest request) {
     return;
   }
   running_ticket = request.ticket;
-  const std::shared_ptr<SessionRun> run = running;
+  std::shared_ptr<SessionRun> run = running;
   if (request.only_delivers) {
     run->SkipToDelivery();
   } else {
@@ -389,6 +389,10 @@ void SessionManager::State::RunOne(SessionRequest request) {
   running_ticket = 0;
   client_lost.reset();
   delivering = false;
+  // Unmaps the store, which takes a while if it is large. The next session begins on this thread:
+  // two stores never exist at once.
+  const MutexUnlock unlocked(&mutex);
+  run.reset();
 }
 
 std::chrono::steady_clock::time_point SessionManager::State::ProcessQueue() {

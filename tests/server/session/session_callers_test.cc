@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -70,6 +71,29 @@ TEST_F(SessionTest, ASecondCallerIsRefusedWithWhoAndHowLong) {
   EXPECT_GT(busy->remaining_ms(), 3'500'000u);
   manager_->Stop("");
   first.Get();
+}
+
+// A large store takes a while to unmap: calls that ask who is busy do not wait for that.
+TEST_F(SessionTest, WhatASessionHeldIsReleasedWithoutTheLock) {
+  Make({&a_});
+  std::promise<bool> answered;
+  // Destroyed with the session, like its store.
+  std::shared_ptr<void> held(nullptr, [this, &answered](void*) {
+    const auto asked = std::make_shared<std::promise<void>>();
+    std::future<void> answer = asked->get_future();
+    std::thread([this, asked] {
+      (void)manager_->busy();
+      asked->set_value();
+    }).detach();
+    answered.set_value(answer.wait_for(kTimeout) == std::future_status::ready);
+  });
+  SessionCallbacks callbacks;
+  callbacks.started = [held = std::move(held)](const SessionStarted& /*started*/) {};
+  callbacks.done = [](const SessionResult& /*result*/) {};
+  manager_->Submit(For(absl::Milliseconds(1)), WhenBusy::kWait, absl::InfiniteFuture(),
+                   std::move(callbacks));
+  EXPECT_TRUE(answered.get_future().get());
+  EXPECT_TRUE(manager_->Shutdown(absl::Seconds(60)));
 }
 
 TEST_F(SessionTest, ASecondCallerIsRefusedWhileACollectorHangs) {
