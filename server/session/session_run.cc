@@ -202,7 +202,8 @@ bool SessionRun::WaitForStepWindow() {
   control_->SetPhase(SessionPhase::kWaiting, limit);
   const std::optional<uint64_t> opened_ticks = control_->AwaitStepWindow(limit);
   if (!opened_ticks.has_value()) {
-    warnings_.push_back(NoStepBegan(*plan_.steps));
+    warnings_.push_back(
+        NoStepBegan(*plan_.steps, /*stopped=*/control_->ended_by() != EndedBy::kDuration));
     end_ticks_ = clock_.NowTicks();
     if (!plan_.keep_zero) plan_.zero_ticks = end_ticks_;
     return true;  // the watchers have been started and must be stopped

@@ -5,13 +5,11 @@
 
 namespace jobscope {
 
-std::string NoStepBegan(const StepRange& steps) {
+std::string NoStepBegan(const StepRange& steps, bool stopped) {
   if (steps.by_ordinal) {
-    return absl::StrFormat(
-        "the process had not begun its step %d, by count, when the capture had waited for it; "
-        "raise "
-        "--max_duration_ms",
-        steps.first);
+    return absl::StrFormat("the process had not begun its step %d, by count, when the capture %s",
+                           steps.first,
+                           stopped ? "was stopped" : "had waited for it; raise --max_duration_ms");
   }
   return absl::StrFormat(
       "no step with a number of %d or more began while the capture waited for it; check that the "

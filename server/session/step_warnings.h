@@ -11,8 +11,8 @@
 
 namespace jobscope {
 
-// The wait ended before a step of `steps` began.
-std::string NoStepBegan(const StepRange& steps);
+// The wait ended before a step of `steps` began. `stopped`: earlier than planned.
+std::string NoStepBegan(const StepRange& steps, bool stopped);
 
 // The first step began `early_ns` before the zero, which the worker shares with others.
 std::string FirstStepBeganEarly(uint64_t early_ns);

@@ -225,5 +225,31 @@ TEST_F(SessionTest, AStepWindowThatNeverOpensSaysSo) {
   EXPECT_THAT(result.summary.warnings(0), HasSubstr("no step with a number of 10 or more"));
 }
 
+// More time is the remedy only where the time was over.
+TEST_F(SessionTest, AWaitForStepsThatWasStoppedNeedsNoMoreTime) {
+  a_.set_watches_steps(true);
+  Make({&a_});
+  for (const bool stopped : {false, true}) {
+    SessionOptions options = For(stopped ? absl::Hours(1) : absl::Milliseconds(30), "steps");
+    options.steps = StepRange{10, 20, /*by_ordinal=*/true};
+    Pending session = Submit(std::move(options));
+    if (stopped) {
+      ASSERT_TRUE(a_.AwaitCalls("start", 2));
+      manager_->Stop("steps");
+    }
+    const SessionResult result = session.Get();
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    EXPECT_TRUE(result.summary.truncated());
+    EXPECT_THAT(result.summary.warnings(), Contains(HasSubstr("had not begun its step 10")));
+    EXPECT_EQ(result.summary.ended_by(), stopped ? "request" : "duration");
+    const auto raise = Contains(HasSubstr("--max_duration_ms"));
+    if (stopped) {
+      EXPECT_THAT(result.summary.warnings(), Not(raise));
+    } else {
+      EXPECT_THAT(result.summary.warnings(), raise);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace jobscope
