@@ -16,6 +16,7 @@
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
 #include "common/run/outcome.h"
+#include "common/threads/worker_thread.h"
 #include "common/xspace/assemble/assembler.h"
 #include "server/guard/resource_guard.h"
 
@@ -26,6 +27,8 @@ namespace {
 // at its next drain, at most 100 ms later; without this wait Stop would call a complete window
 // truncated.
 constexpr absl::Duration kWindowNoticeTime = absl::Milliseconds(200);
+// How long an exit waits for the removal of an incomplete file. The file system may hang.
+constexpr absl::Duration kRemovalTime = absl::Milliseconds(500);
 
 // Returns "<host>_<pid>" in the characters of file names that XProf can list.
 std::string StemOf(const v1::Identity& identity) {
@@ -65,6 +68,44 @@ struct ProgrammaticCapture::Run {
     const MutexLock lock(&mutex);
     return started && !abandoned;
   }
+  // Called by the session thread before it creates files. Returns false if the process exits.
+  bool BeginFiles() {
+    const MutexLock lock(&mutex);
+    creates_files = !abandoned;
+    return creates_files;
+  }
+  // Called after it has created the file of a part. Returns false if the process exits.
+  bool FileBegun(std::string path) {
+    const MutexLock lock(&mutex);
+    creates_files = false;
+    temporary_path = std::move(path);
+    changed.NotifyAll();
+    return !abandoned;
+  }
+  // Removes what an exit leaves incomplete. Blocks for the disk.
+  void RemoveIncomplete() {
+    std::string path;
+    {
+      const MutexLock lock(&mutex);
+      changed.Wait(&mutex, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+        return !creates_files || result.has_value();
+      });
+      path = temporary_path;
+    }
+    if (!path.empty()) unlink(path.c_str());
+    directory.RemoveIfEmpty();
+    const MutexLock lock(&mutex);
+    removed = true;
+    changed.NotifyAll();
+  }
+  // Blocks until RemoveIncomplete has ended, at most for `limit`. Returns whether the files are on
+  // disk after all, because the last ones were being written.
+  bool AwaitRemoval(absl::Duration limit) {
+    const MutexLock lock(&mutex);
+    const auto is_over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return removed; };
+    changed.WaitFor(&mutex, limit, is_over);
+    return result.has_value() && result->ok();
+  }
 
   RunDirectory directory;
   std::string session_id;
@@ -72,13 +113,15 @@ struct ProgrammaticCapture::Run {
   bool has_steps = false;
   absl::Time begun;
 
-  Mutex mutex;
+  Mutex mutex;  // not held in calls of the file system, which may hang
   CondVar changed;
   bool started ABSL_GUARDED_BY(mutex) = false;
   std::optional<absl::StatusOr<ProgrammaticResult>> result ABSL_GUARDED_BY(mutex);
   std::string temporary_path ABSL_GUARDED_BY(mutex);  // of the file that is being written
+  bool creates_files ABSL_GUARDED_BY(mutex) = false;  // or `result` ends it
   // The process exits: no new file is begun.
   bool abandoned ABSL_GUARDED_BY(mutex) = false;
+  bool removed ABSL_GUARDED_BY(mutex) = false;
 };
 
 ProgrammaticCapture::ProgrammaticCapture(SessionManager* sessions, v1::Identity identity)
@@ -88,10 +131,10 @@ ProgrammaticCapture::~ProgrammaticCapture() = default;
 
 absl::StatusOr<std::unique_ptr<FileSink>> ProgrammaticCapture::Begin(const std::string& stem,
                                                                      int part, Run* run) {
-  const MutexLock lock(&run->mutex);
-  if (run->abandoned) return ExitError();
+  if (!run->BeginFiles()) return ExitError();
   absl::StatusOr<std::unique_ptr<FileSink>> file = run->directory.CreateTrace(stem, part);
-  if (file.ok()) run->temporary_path = (*file)->temporary_path();
+  // An incomplete FileSink removes its file.
+  if (!run->FileBegun(file.ok() ? (*file)->temporary_path() : "")) return ExitError();
   return file;
 }
 
@@ -180,9 +223,10 @@ void ProgrammaticCapture::FinishBeforeExit(absl::Time deadline) {
     };
     if (run->changed.WaitFor(&run->mutex, deadline - SteadyNow(), ended)) return;
     run->abandoned = true;
-    if (!run->temporary_path.empty()) unlink(run->temporary_path.c_str());
-    run->directory.RemoveIfEmpty();
   }
+  // If no thread can be created, the file stays.
+  (void)StartWorkerThread("jobscope-remove", [run] { run->RemoveIncomplete(); });
+  if (run->AwaitRemoval(kRemovalTime)) return;
   LogLoss(ExitError());
 }
 
@@ -242,15 +286,14 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Session
   manifest.workers.push_back(std::move(worker));
   FillTotals(&manifest);
   // Small files: an exit that comes meanwhile waits for them.
-  const MutexLock lock(&run->mutex);
-  if (run->abandoned) return ExitError();
-  if (absl::Status status = run->directory.WriteMarker(run->begun); !status.ok()) {
+  if (!run->BeginFiles()) return ExitError();
+  absl::Status status = run->directory.WriteMarker(run->begun);
+  if (!status.ok()) {
     Log(LogLevel::kWarning,
         std::string(status.message()));  // only TensorBoard needs the marker
   }
-  if (absl::Status status = run->directory.WriteManifest(ManifestJson(manifest)); !status.ok()) {
-    return status;
-  }
+  status = run->directory.WriteManifest(ManifestJson(manifest));
+  if (!status.ok()) return status;
   ProgrammaticResult result;
   result.run_directory = run->directory.path();
   result.events = session.summary.events();

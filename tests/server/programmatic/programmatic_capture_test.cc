@@ -1,26 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/programmatic/programmatic_capture.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "common/clock/monotonic.h"
 #include "jobscope/detail/ticks.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/server/session/fake_collector.h"
+
+namespace {
+
+// A file system that hangs in calls for names with one of these ends.
+struct HangingFiles {
+  // Waits while `path` has such an end.
+  void Pass(std::string_view path) {
+    std::unique_lock<std::mutex> lock(mutex);
+    const auto hangs = [&] {
+      return std::any_of(ends.begin(), ends.end(), [&](const std::string& end) {
+        return absl::EndsWith({path.data(), path.size()}, end);
+      });
+    };
+    if (!hangs()) return;
+    ++waiting;
+    changed.notify_all();
+    changed.wait(lock, [&] { return !hangs(); });
+    --waiting;
+  }
+  void Hang(std::vector<std::string> at) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    ends = std::move(at);
+    changed.notify_all();
+  }
+  // Returns whether `calls` calls hang, within 60 s.
+  bool Await(int calls) {
+    std::unique_lock<std::mutex> lock(mutex);
+    return changed.wait_for(lock, std::chrono::seconds(60), [&] { return waiting >= calls; });
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> ends;
+  int waiting = 0;
+};
+HangingFiles g_files;
+
+}  // namespace
+
+// Of this program, also of the code under test.
+extern "C" int mkdir(const char* path, mode_t mode) noexcept {
+  g_files.Pass(path);
+  return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+}
+extern "C" int unlink(const char* path) noexcept {
+  g_files.Pass(path);
+  return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
+}
+extern "C" int rename(const char* from, const char* to) noexcept {
+  g_files.Pass(to);
+  return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
 
 namespace jobscope {
 namespace {
@@ -47,6 +110,12 @@ class ProgrammaticCaptureTest : public ::testing::Test {
     capture_ = std::make_unique<ProgrammaticCapture>(sessions_.get(), identity_);
   }
   ~ProgrammaticCaptureTest() override { std::filesystem::remove_all(logdir_); }
+
+  bool HasPartialFile() const {
+    const std::filesystem::recursive_directory_iterator entries(logdir_);
+    return std::any_of(begin(entries), end(entries),
+                       [](const auto& entry) { return entry.path().extension() == ".partial"; });
+  }
 
   ProgrammaticRequest Request() const {
     ProgrammaticRequest request;
@@ -130,22 +199,42 @@ TEST_F(ProgrammaticCaptureTest, AnExitWaitsForTheFilesUntilItsDeadline) {
 
 // Whether the file was written by then or not.
 TEST_F(ProgrammaticCaptureTest, AnExitThatWaitsNoLongerLeavesNoPartialFile) {
-  const auto partial = [this] {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(logdir_)) {
-      if (entry.path().extension() == ".partial") return true;
-    }
-    return false;
-  };
   ASSERT_TRUE(capture_->Start(Request()).ok());
   ::testing::internal::CaptureStderr();
   capture_->FinishBeforeExit(SteadyNow());
-  EXPECT_FALSE(partial());
   const auto result = capture_->Stop();  // the session has ended by itself
   const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_FALSE(partial());
+  EXPECT_FALSE(HasPartialFile());
   if (!result.ok()) {
     EXPECT_THAT(std::string(result.status().message()), HasSubstr("exited"));
     EXPECT_THAT(log, HasSubstr("was not written: the process exited"));
+  }
+}
+
+// As on a network that is away: when the first file of a further part is created, when the last file
+// is published, and when the exit removes an incomplete file.
+TEST_F(ProgrammaticCaptureTest, AnExitWaitsForNoFileSystemThatHangs) {
+  const std::vector<std::string> cases[] = {
+      {".part2"}, {"/capture.json"}, {".xplane.pb", ".xplane.pb.partial"}};
+  for (const std::vector<std::string>& hanging : cases) {
+    SCOPED_TRACE(hanging[0]);
+    fake_.set_events(1000);
+    ProgrammaticRequest request = Request();
+    if (hanging[0] == ".part2") request.part_limit_bytes = 6000;
+    ASSERT_TRUE(capture_->Start(request).ok());
+    g_files.Hang(hanging);
+    auto stopped = std::async(std::launch::async, [this] { return capture_->Stop(); });
+    EXPECT_TRUE(g_files.Await(1));
+    auto exited =
+        std::async(std::launch::async, [this] { capture_->FinishBeforeExit(SteadyNow()); });
+    EXPECT_EQ(exited.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    EXPECT_TRUE(g_files.Await(static_cast<int>(hanging.size())));
+    g_files.Hang({});
+    // The session thread continues if the process does.
+    const auto result = stopped.get();
+    EXPECT_EQ(result.ok(), hanging[0] == "/capture.json") << result.status();
+    exited.wait();
+    EXPECT_FALSE(HasPartialFile());
   }
 }
 
