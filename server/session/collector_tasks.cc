@@ -33,6 +33,9 @@ constexpr auto kLateStartLimitAtShutdown = milliseconds(50);
 constexpr auto kStopLimitAtShutdown = milliseconds(400);
 constexpr auto kReportLimitAtShutdown = milliseconds(100);
 
+// The only collector that watches for steps (host_collector.h).
+constexpr std::string_view kStepWatcher = "host";
+
 }  // namespace
 
 CollectorTasks::Slots CollectorTasks::Choose(const Slots& slots, const ArmRequest& request) {
@@ -96,6 +99,22 @@ void CollectorTasks::Start(const StartRequest& request, bool watching_steps) {
 void CollectorTasks::AwaitStarts() {
   const auto deadline = Clock::now() + kStartLimit;
   for (const auto& task : tasks_) task->AwaitWithoutAbandoning(deadline, meanwhile_);
+}
+
+absl::Status CollectorTasks::CheckStepsAreWatched() const {
+  for (const auto& task : tasks_) {
+    if (task->status().ok() && !task->abandoned() && task->collector()->WatchesSteps()) {
+      return absl::OkStatus();
+    }
+  }
+  std::string reason;
+  for (const v1::CollectorState& state : StatesAfterArm()) {
+    if (state.name() != kStepWatcher) continue;
+    reason = absl::StrCat(" (", state.name(), ": ", state.reason(), ")");
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("no collector of this process can watch for steps", reason,
+                   "; capture for a duration instead"));
 }
 
 void CollectorTasks::Stop(uint64_t end_ticks) {

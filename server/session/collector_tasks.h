@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "collectors/collector.h"
 #include "jobscope/v1/item.pb.h"
 #include "server/session/collector_task.h"
@@ -38,6 +39,8 @@ class CollectorTasks {
   // both.
   void Start(const StartRequest& request, bool watching_steps);
   void AwaitStarts();
+  // Returns FAILED_PRECONDITION, with the reason, if no collector watches for steps.
+  absl::Status CheckStepsAreWatched() const;
   // Collectors that are still starting first get a little more time.
   void Stop(uint64_t end_ticks);
   void Report();

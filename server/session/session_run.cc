@@ -192,6 +192,8 @@ bool SessionRun::WaitAndStart() {
 bool SessionRun::WaitForStepWindow() {
   StartCollectors(/*watching_steps=*/true);
   tasks_.AwaitStarts();
+  refused_ = tasks_.CheckStepsAreWatched();
+  if (!refused_.ok()) return false;
   NoteStarted();
   auto limit = Clock::time_point::max();
   if (plan_.deadline_ticks != UINT64_MAX) {
@@ -253,6 +255,10 @@ SessionResult SessionRun::Finish() {
   SessionResult result;
   if (control_->cancelled()) {
     result.status = absl::CancelledError("the caller disconnected; the capture was dropped");
+    return result;
+  }
+  if (!refused_.ok()) {
+    result.status = refused_;
     return result;
   }
   SummaryInput input;

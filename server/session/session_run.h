@@ -109,6 +109,7 @@ class SessionRun {
   uint64_t recording_ticks_ = 0;  // when all collectors were really on
   uint64_t end_ticks_ = 0;
   bool started_ = false;
+  absl::Status refused_;  // nobody can watch for the steps that were asked for
 
   // ---- all threads ----
   mutable Mutex mutex_;

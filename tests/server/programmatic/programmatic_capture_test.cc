@@ -279,6 +279,17 @@ TEST_F(ProgrammaticCaptureTest, ASecondCaptureIsRefusedAndTheFirstGoesOn) {
   EXPECT_TRUE(capture_->Stop().ok());
 }
 
+TEST_F(ProgrammaticCaptureTest, StepsThatNobodyWatchesAreRefused) {
+  fake_.set_watches_steps(false);
+  ProgrammaticRequest request = Request();
+  request.capture.steps = StepRange{1, 2};
+  const absl::Status status = capture_->Start(request);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_TRUE(std::filesystem::is_empty(logdir_ + "/plugins/profile"));
+  EXPECT_TRUE(capture_->Start(Request()).ok());
+  EXPECT_TRUE(capture_->Stop().ok());
+}
+
 TEST_F(ProgrammaticCaptureTest, TheNextCaptureCanBeginAtOnce) {
   for (int i = 0; i < 100; ++i) {
     const absl::Status started = capture_->Start(Request());

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <future>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -249,6 +250,47 @@ TEST_F(SessionTest, AWaitForStepsThatWasStoppedNeedsNoMoreTime) {
       EXPECT_THAT(result.summary.warnings(), raise);
     }
   }
+}
+
+// It would wait for ever, and nobody could capture meanwhile.
+TEST_F(SessionTest, StepsThatNoCollectorWatchesAreRefused) {
+  FakeCollector host("host");
+  host.set_watches_steps(true);
+  const auto refusal = [this] {
+    SessionOptions options = For(absl::InfiniteDuration(), "steps");
+    options.steps = StepRange{10, 20};
+    std::atomic<bool> started{false};
+    std::promise<SessionResult> done;
+    SessionCallbacks callbacks;
+    callbacks.started = [&started](const SessionStarted& /*started*/) { started = true; };
+    callbacks.done = [&done](SessionResult result) {
+      result.slot.reset();
+      done.set_value(std::move(result));
+    };
+    manager_->Submit(std::move(options), WhenBusy::kWait, absl::InfiniteFuture(),
+                     std::move(callbacks));
+    std::future<SessionResult> result = done.get_future();
+    const bool ended = result.wait_for(kTimeout) == std::future_status::ready;
+    EXPECT_TRUE(ended) << "it waits for steps";
+    if (!ended) manager_->Stop("steps");
+    const absl::Status status = result.get().status;
+    EXPECT_FALSE(started);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    return std::string(status.message());
+  };
+  for (const std::string verb : {"arm", "start"}) {
+    FakeCollector failing("host");
+    failing.set_watches_steps(true);
+    failing.FailIn(verb, absl::FailedPreconditionError("its library is missing"));
+    Make({&failing, &b_});
+    EXPECT_THAT(refusal(), HasSubstr("host: its library is missing"));
+    EXPECT_TRUE(Submit(For(absl::Milliseconds(1))).Get().status.ok()) << "the slot is free";
+  }
+  host.set_off("nobody wants it");
+  Make({&host, &b_});
+  EXPECT_THAT(refusal(), HasSubstr("host: nobody wants it"));
+  Make({&b_});
+  EXPECT_THAT(refusal(), HasSubstr("no collector"));
 }
 
 }  // namespace
