@@ -95,8 +95,9 @@ inline jobscope_capture_options ToC(const CaptureOptions& options) {
 // Starts a capture into `logdir`. Creates and checks `logdir` first. Returns when recording has
 // begun: after a few milliseconds, or up to 100 ms in the first 100 ms of a process. If the capture
 // still runs when the process calls exit() or returns from main, it is ended and written then,
-// which blocks the exit for at most 1 s. ok() is false, and no capture runs, if the logdir cannot
-// be written, an option is out of range, or another capture runs.
+// which blocks the exit for at most 1 s, or 1.5 s if the file system hangs. ok() is false, and no
+// capture runs, if the logdir cannot be written, an option is out of range, or another capture
+// runs.
 inline CaptureResult StartCapture(const std::string& logdir, const CaptureOptions& options = {}) {
   CaptureResult result;
   const jobscope_capture_options c = capture_detail::ToC(options);
@@ -122,10 +123,14 @@ inline CaptureResult StopCapture() {
 }
 
 // Captures whole steps into `logdir`, from the first step (JOBSCOPE_STEP) whose number is >=
-// `first` to the end of the first whose number is >= `last`. Returns when the capture is armed; the
-// capture then ends and is written without further calls. StopCapture, called at any time, returns
-// its result. ok() is false in the cases of StartCapture, if `last` < `first`, and if `lookback_ms`
-// is set, because only whole steps are recorded.
+// `first` to the end of the first whose number is >= `last`. If step `first` has begun already, it
+// captures the same number of later steps, also if their numbers restart. Otherwise, in a program
+// that numbers the steps of each epoch from 0, a range that spans the end of an epoch (8 to 12 of
+// steps 0 to 9) ends only with StopCapture: continue the numbers through all epochs. Returns when
+// the capture is armed; the capture then ends and is written without further calls. StopCapture,
+// called at any time, returns its result. ok() is false in the cases of StartCapture, if `last` <
+// `first`, if `lookback_ms` is set, because only whole steps are recorded, and if the process
+// cannot watch for steps.
 inline CaptureResult CaptureSteps(const std::string& logdir, int64_t first, int64_t last,
                                   const CaptureOptions& options = {}) {
   CaptureResult result;
@@ -136,12 +141,13 @@ inline CaptureResult CaptureSteps(const std::string& logdir, int64_t first, int6
   return result;
 }
 
-// Captures a block. Stop() ends the capture and returns the result. Without it, the destructor
-// stops the capture and discards the result.
+// Captures a block. Stop() ends the capture and returns the result; a further call returns the same
+// result, and after a failed start it returns that error. Without Stop(), the destructor stops the
+// capture and discards the result.
 class ScopedCapture {
  public:
   explicit ScopedCapture(const std::string& logdir, const CaptureOptions& options = {})
-      : started_(StartCapture(logdir, options)), running_(started_.ok()) {}
+      : started_(StartCapture(logdir, options)), result_(started_), running_(started_.ok()) {}
   ~ScopedCapture() {
     if (running_) StopCapture();
   }
@@ -150,12 +156,14 @@ class ScopedCapture {
 
   const CaptureResult& started() const { return started_; }
   CaptureResult Stop() {
+    if (running_) result_ = StopCapture();
     running_ = false;
-    return StopCapture();
+    return result_;
   }
 
  private:
   CaptureResult started_;
+  CaptureResult result_;
   bool running_;
 };
 

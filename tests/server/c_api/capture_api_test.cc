@@ -118,6 +118,26 @@ TEST_F(CaptureApiTest, AScopeObjectCapturesItsBlock) {
   { JOBSCOPE_SCOPE("after it"); }
 }
 
+// It ends its own capture, once.
+TEST_F(CaptureApiTest, AScopeObjectLeavesOtherCapturesAlone) {
+  jobscope::ScopedCapture first(logdir_);
+  ASSERT_TRUE(first.started().ok()) << first.started().error();
+  {
+    jobscope::ScopedCapture refused(logdir_);
+    ASSERT_FALSE(refused.started().ok());
+    EXPECT_EQ(refused.Stop().error(), refused.started().error());
+  }
+  const std::string run_directory = first.Stop().run_directory();
+  EXPECT_NE(run_directory, "");
+
+  ASSERT_TRUE(jobscope::StartCapture(logdir_).ok());
+  const jobscope::CaptureResult again = first.Stop();
+  EXPECT_TRUE(again.ok()) << again.error();
+  EXPECT_EQ(again.run_directory(), run_directory);
+  const jobscope::CaptureResult other = jobscope::StopCapture();
+  EXPECT_TRUE(other.ok()) << other.error();
+}
+
 TEST_F(CaptureApiTest, StepsStartAndEndByThemselves) {
   ASSERT_TRUE(jobscope::CaptureSteps(logdir_, 100, 110).ok());
   for (int step = 90; step < 130; ++step) {
