@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the GPU tests where no GPU is: each check on the fake libcupti, once as it is, and once with a fault that it must see.
 
-usage: selftest.py BIN_DIR FAKE_CUPTI FAKE_CUDA RECORDER PYTORCH PART...      a part is a check of gpu_tests, or `figures`
+usage: selftest.py BIN_DIR FAKE_CUPTI FAKE_CUPTI_BARE FAKE_CUDA RECORDER PYTORCH PART...
+    a part is a check of gpu_tests, or `figures`
 
 Real workers, captures and traces; only CUPTI's records are made by hand (worker/fake_device.cc).
 """
@@ -59,6 +60,8 @@ FAULTS = {
     "step_time": {"slow_traced": "during a capture", "slow_after": "after captures"},
     "steps_and_kernels": {"no_gemm": "products for"},
 }
+# What these expect depends on CUPTI's version: they run as it is on one without the newer functions, too.
+ALSO_OF_CUDA_12 = {"second_subscriber"}
 # These need CUDA's runtime or a driver: the runner skips them on the fake.
 REAL_ONLY = {"unprivileged_user", "no_device_is_told", "beside_the_runtime", "static_runtime", "named_library",
              "loaded_already", "earlier_major", "train_loop_example", "gpu_counters"}
@@ -188,14 +191,15 @@ class Runner(unittest.TestCase):
 
 
 def checks_of(parts):
-    return [(name, fault, said) for name in parts if name in FAULTS for fault, said in [("", ""), *FAULTS[name].items()]]
+    cases = [(name, fault, said, {}) for name in parts if name in FAULTS for fault, said in [("", ""), *FAULTS[name].items()]]
+    return cases + [(name, "", "", OPTIONS_OF_CUDA_12) for name in parts if name in ALSO_OF_CUDA_12]
 
 
 def run_case(case):
-    name, fault, said = case
+    name, fault, said, more = case
     work = tempfile.mkdtemp(prefix="gpu_selftest_")
     try:
-        result = runner.run_check(name, {**OPTIONS, "fault": fault}, work, 100)
+        result = runner.run_check(name, {**OPTIONS, **more, "fault": fault}, work, 100)
         if not fault:
             return None if result["result"] == "passed" else f"{name}: {result}"
         if result["result"] == "failed" and said in result["text"]:
@@ -206,9 +210,9 @@ def run_case(case):
 
 
 def main():
-    global OPTIONS
-    bin_dir, cupti, cuda, recorder, pytorch = sys.argv[1:6]
-    parts = sys.argv[6:]
+    global OPTIONS, OPTIONS_OF_CUDA_12
+    bin_dir, cupti, bare, cuda, recorder, pytorch = sys.argv[1:7]
+    parts = sys.argv[7:]
     OPTIONS = {
         "root": os.path.dirname(bin_dir),
         "fake": [os.path.join(bin_dir, "gpu_worker_fake"), f"--fake_cupti={cupti}", f"--fake_cuda={cuda}"],
@@ -217,6 +221,11 @@ def main():
         "recorder": recorder,
         "pytorch": pytorch,
         "quick": True,
+    }
+    OPTIONS_OF_CUDA_12 = {
+        "fake": [OPTIONS["fake"][0], f"--fake_cupti={bare}", f"--fake_cuda={cuda}"],
+        "libcupti": bare,
+        "cuda": [12, 9],
     }
     failed = count = 0
     if "figures" in parts:
@@ -227,7 +236,8 @@ def main():
     # Mostly waiting, for windows and deadlines.
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for case, fault in zip(cases, pool.map(run_case, cases)):
-            print(f"{'FAILED' if fault else 'ok':7} {case[0]:26} {case[1] or 'as it is'}", flush=True)
+            how = case[1] or ("as it is, CUDA 12" if case[3] else "as it is")
+            print(f"{'FAILED' if fault else 'ok':7} {case[0]:26} {how}", flush=True)
             if fault:
                 failed += 1
                 print(fault[:20000], flush=True)
