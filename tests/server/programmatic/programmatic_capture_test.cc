@@ -76,10 +76,11 @@ extern "C" int mkdir(const char* path, mode_t mode) noexcept {
   g_files.Pass(path);
   return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
 }
-extern "C" int unlink(const char* path) noexcept {
-  g_files.Pass(path);
-  return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
+extern "C" int unlink(const char* name) noexcept {
+  g_files.Pass(name);
+  return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, name, 0));
 }
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): "new" is a keyword
 extern "C" int rename(const char* from, const char* to) noexcept {
   g_files.Pass(to);
   return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
