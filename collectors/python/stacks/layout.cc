@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "collectors/python/bridge/gil.h"
+
 namespace jobscope::python {
 namespace {
 
@@ -65,27 +67,54 @@ Layout Layout312() {
 constexpr size_t kTableWords = 64;
 constexpr size_t kInterpreterGroup = 6;
 
-std::optional<Layout> LayoutOfTable(const Api& api, const void* runtime, OwnMemory* memory) {
+// Where the groups begin, and which word of the thread's group is its ident; fixed since the first
+// release of each version.
+struct TableGroups {
+  size_t thread;
+  size_t thread_ident;
+  size_t frame;
+  size_t code;
+};
+constexpr TableGroups kGroups313 = {19, 5, 28, 34};
+constexpr TableGroups kGroups314 = {22, 5, 31, 39};
+constexpr TableGroups kGroups315 = {22, 8, 39, 47};
+
+// Returns by how many bits the state of a text is shifted: some releases of 3.14 have the format of
+// 3.13, others a wider first field, and the table does not say which. Read off an ASCII text.
+std::optional<unsigned> TextKindShift(const Api& api, size_t text_state) {
+  constexpr unsigned kOneByteCompactAscii = 1 | 1 << 3 | 1 << 4;
+  const Ref text(api, api.Unicode_DecodeUTF8("ascii", 5, "strict"));
+  if (!text) {
+    api.Err_Clear();
+    return std::nullopt;
+  }
+  uint32_t state;
+  std::memcpy(&state, reinterpret_cast<const char*>(text.get()) + text_state, sizeof(state));
+  for (const unsigned shift : {2U, 16U}) {
+    if ((state >> shift & 31) == kOneByteCompactAscii) return shift;
+  }
+  return std::nullopt;
+}
+
+std::optional<Layout> LayoutOfTable(const Api& api, const TableGroups& groups, const void* runtime,
+                                    OwnMemory* memory) {
   uint64_t words[kTableWords];
   if (runtime == nullptr ||
       !memory->Read(reinterpret_cast<uintptr_t>(runtime), words, sizeof(words)) ||
       std::memcmp(words, "xdebugpy", 8) != 0 || words[2] != 0) {
     return std::nullopt;
   }
-  // 3.14 has three more words for the interpreter and two more for a frame.
-  const bool is_313 = api.minor == 13;
-  const uint64_t* const interpreter = words + kInterpreterGroup;
-  const uint64_t* const thread = interpreter + (is_313 ? 13 : 16);
-  const uint64_t* const frame = thread + 9;
-  const uint64_t* const code = frame + (is_313 ? 6 : 8);
+  const uint64_t* const thread = words + groups.thread;
+  const uint64_t* const frame = words + groups.frame;
+  const uint64_t* const code = words + groups.code;
   Layout layout = Layout312();
   layout.frame_in_cframe.reset();
-  layout.threads_head = interpreter[3];
+  layout.threads_head = words[kInterpreterGroup + 3];
   layout.thread_next = thread[2];
   layout.thread_interpreter = thread[3];
   layout.thread_frame = thread[4];
-  layout.thread_ident = thread[5];
-  layout.thread_unique = thread[6];
+  layout.thread_ident = thread[groups.thread_ident];
+  layout.thread_unique = thread[groups.thread_ident + 1];
   layout.frame_back = frame[1];
   layout.frame_code = frame[2];
   layout.frame_owner = frame[5];
@@ -93,10 +122,10 @@ std::optional<Layout> LayoutOfTable(const Api& api, const void* runtime, OwnMemo
   layout.code_filename = code[1];
   layout.code_function = code[3];
   layout.code_line = code[5];
-  if (!is_313) {
-    layout.code_tag_mask = 3;
-    layout.text_kind_shift = 16;
-  }
+  if (api.minor > 13) layout.code_tag_mask = 3;
+  const std::optional<unsigned> shift = TextKindShift(api, layout.text_state);
+  if (!shift.has_value()) return std::nullopt;
+  layout.text_kind_shift = *shift;
   return layout;
 }
 
@@ -112,8 +141,11 @@ std::optional<Layout> FindLayout(const Api& api, const TraceApi& trace, OwnMemor
     case 12:
       return Layout312();
     case 13:
+      return LayoutOfTable(api, kGroups313, trace.runtime, memory);
     case 14:
-      return LayoutOfTable(api, trace.runtime, memory);
+      return LayoutOfTable(api, kGroups314, trace.runtime, memory);
+    case 15:
+      return LayoutOfTable(api, kGroups315, trace.runtime, memory);
     default:
       return std::nullopt;
   }

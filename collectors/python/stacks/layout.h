@@ -46,7 +46,8 @@ struct Layout {
 
 inline constexpr size_t kObjectType = 8;  // PyObject::ob_type
 
-// Returns the layout; nullopt: unknown for this version. The caller must verify it.
+// Returns the layout; nullopt: unknown for this version. The caller must verify it. Requires the
+// GIL.
 std::optional<Layout> FindLayout(const Api& api, const TraceApi& trace, OwnMemory* memory);
 
 }  // namespace jobscope::python

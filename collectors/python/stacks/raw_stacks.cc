@@ -199,9 +199,10 @@ bool RawStacks::ReadStack(const Thread& thread, RawStack* stack) {
     if (!ReadChain(top, stack)) continue;
     if (stack->codes.empty()) {
       stack->ids.clear();
-      // While it enters a function from C, it has no frame for some nanoseconds.
-      if (top == 0 && TopFrame(thread.address) != 0 && tries + 1 < kMaxTries) continue;
-      return top == 0 || tries + 1 == kMaxTries;
+      // While it enters a function from C, it has no frame for some nanoseconds, or (from 3.15 on)
+      // only the one that each thread has.
+      if (TopFrame(thread.address) != top && tries + 1 < kMaxTries) continue;
+      return true;
     }
     const bool calm = TopFrame(thread.address) == top || tries >= kTriesForCalm;
     const bool same_end =

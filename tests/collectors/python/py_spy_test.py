@@ -17,7 +17,7 @@ import unittest
 import machine
 import tracer_test
 
-MINORS = range(10, 15)
+MINORS = range(10, 16)
 LOOPS = ((1, 3, 3), (8, 0.8, 3.2))  # threads, ms of work, ms of rest
 PY_SPY_HZ = 100
 

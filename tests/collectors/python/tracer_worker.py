@@ -66,7 +66,7 @@ def forks(level):
 
 
 def check_held_lock(level, trace):
-    if level == "1" and sys.version_info < (3, 15):  # samples need no lock
+    if level == "1":  # samples need no lock
         assert trace.report["state"] == "on", trace.report
         holding = [event for event in trace.events if "lock" in event.name and event.duration_ps > 50e9]
         assert holding, trace.events

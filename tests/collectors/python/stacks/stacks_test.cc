@@ -94,5 +94,30 @@ TEST_F(StacksTest, AThreadWhoseStackCannotBeReadIsListed) {
   EXPECT_EQ(round.stacks[0].ident, 7u);
 }
 
+// From 3.15 on each thread has a frame that is no function; the structs are those of 3.12.
+TEST_F(StacksTest, AThreadWithoutAFunctionIsNotListed) {
+  Words cframe = {};
+  Words base = {};
+  const auto set_owner = [](Words* frame, uint64_t owner) { (*frame)[8] = owner << 48; };
+  text_[5] = 'f';
+  frame_ = {};
+  frame_[0] = AddressOf(code_);
+  frame_[1] = AddressOf(base);
+  set_owner(&base, 3);
+  code_[14] = code_[16] = AddressOf(text_);
+  cframe[0] = AddressOf(frame_);
+  threads_[0][7] = AddressOf(cframe);
+  threads_[0][17] = 7;
+  threads_[0][1] = 0;
+  g_interpreter[9] = AddressOf(threads_[0]);
+  api_.minor = 12;
+  StackReader reader(api_, trace_, codes_.get());
+  const StackRound round = reader.ReadWithoutGil(absl::InfiniteDuration());
+  ASSERT_THAT(round.stacks, SizeIs(1));
+  EXPECT_THAT(round.stacks[0].frames, SizeIs(1));
+  cframe[0] = AddressOf(base);
+  EXPECT_THAT(reader.ReadWithoutGil(absl::InfiniteDuration()).idents, IsEmpty());
+}
+
 }  // namespace
 }  // namespace jobscope::python
