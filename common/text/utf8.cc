@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/text/utf8.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -72,9 +73,12 @@ std::string CleanUtf8(std::string_view text, size_t max_bytes) {
 
 std::string_view Utf8Prefix(std::string_view utf8, size_t max_bytes) {
   if (utf8.size() <= max_bytes) return utf8;
-  size_t size = max_bytes;
-  while (size > 0 && IsUtf8Continuation(utf8[size])) --size;
-  return utf8.substr(0, size);
+  constexpr size_t kMaxContinuations = 3;
+  for (size_t back = 0; back <= std::min(kMaxContinuations, max_bytes); ++back) {
+    const size_t size = max_bytes - back;
+    if (!IsUtf8Continuation(utf8[size])) return utf8.substr(0, size);
+  }
+  return utf8.substr(0, max_bytes);
 }
 
 }  // namespace jobscope

@@ -31,7 +31,8 @@ std::string_view ToUtf8(std::string_view text, std::string* scratch);
 // Returns the first `max_bytes` of ToUtf8, without a part of a character.
 std::string CleanUtf8(std::string_view text, size_t max_bytes);
 
-// Returns the longest prefix of `utf8` of at most `max_bytes` that cuts no character.
+// Returns the longest prefix of `utf8` of at most `max_bytes` that cuts no character. Where that is
+// not UTF-8, the first `max_bytes`.
 std::string_view Utf8Prefix(std::string_view utf8, size_t max_bytes);
 
 }  // namespace jobscope

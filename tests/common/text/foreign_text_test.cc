@@ -53,7 +53,7 @@ TEST(OneLine, IsCutBetweenCharacters) {
   EXPECT_EQ(CutText("aäää", 4), "aä...");
   EXPECT_EQ(CutText("aäää", 7), "aäää");
   EXPECT_EQ(CutText("a\nb", 3), "a\nb");
-  EXPECT_EQ(CutText("\x80\x80\x80", 2), "...");
+  EXPECT_EQ(CutText("\x80\x80\x80", 2), "\x80\x80...");
 }
 
 TEST(OneLineInColumns, KeepsTheBeginAndTheEnd) {

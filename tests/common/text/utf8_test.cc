@@ -69,6 +69,10 @@ TEST(Utf8Test, CutsAtCharactersAndRepairs) {
   EXPECT_EQ(CleanUtf8("a\xff", 9), "a?");
   EXPECT_EQ(Utf8Prefix("a\xe2\x82\xac", 3), "a");
   EXPECT_EQ(Utf8Prefix("a\xe2\x82\xac", 4), "a\xe2\x82\xac");
+  EXPECT_EQ(Utf8Prefix("\xe2\x82\xac", 2), "");
+  EXPECT_EQ(Utf8Prefix("a\xf0\x9f\x98\x80", 4), "a");
+  // It would leave nothing of a name.
+  EXPECT_EQ(Utf8Prefix("\x8b\x8b\x8b\x8b\x8b\x8b", 5), "\x8b\x8b\x8b\x8b\x8b");
 }
 
 }  // namespace
