@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rpc/error_details.h"
 
+#include <string>
+
 #include "absl/strings/cord.h"
 #include "absl/types/optional.h"
+#include "common/text/utf8.h"
 #include "jobscope/v1/error_details.pb.h"
 
 namespace jobscope {
@@ -21,7 +24,9 @@ std::string ErrorDetails(const absl::Status& status) {
   info.set_domain(kDomain);
   v1::RpcStatus details;
   details.set_code(static_cast<int32_t>(status.code()));
-  details.set_message(std::string(status.message()));
+  // Bytes that are no UTF-8 would make the whole unreadable.
+  const std::string message(status.message());
+  details.set_message(CleanUtf8(message, message.size()));
   v1::RpcStatus::Detail* const detail = details.add_details();
   detail->set_type_url(kErrorInfoType);
   detail->set_value(info.SerializeAsString());

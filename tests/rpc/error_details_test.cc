@@ -23,6 +23,12 @@ TEST(ErrorDetailsTest, AReasonArrives) {
   EXPECT_FALSE(HasReason(Sent(status), ErrorReason::kServerEnded));
 }
 
+TEST(ErrorDetailsTest, AReasonArrivesWithATextThatIsNoUtf8) {
+  const absl::Status status =
+      WithReason(absl::UnavailableError("cannot read /tmp/\xff"), ErrorReason::kProcessLimit);
+  EXPECT_TRUE(HasReason(Sent(status), ErrorReason::kProcessLimit));
+}
+
 TEST(ErrorDetailsTest, OtherStatusesHaveNone) {
   EXPECT_TRUE(ErrorDetails(absl::UnavailableError("x")).empty());
   EXPECT_FALSE(HasReason(Sent(absl::UnavailableError("x")), ErrorReason::kServerEnded));

@@ -59,7 +59,7 @@ MAY_INCLUDE = {
                              "collectors/python/bridge", "collectors/collector.h", "common", "include", "proto"],
     "collectors/provider": ["collectors/provider", "collectors/xspace_import", "collectors/collector.h",
                             "common", "include", "proto"],
-    "rpc": ["rpc", "common/status", "proto"],
+    "rpc": ["rpc", "common/status", "common/text", "proto"],
     "server/guard": ["server/guard", "server/limits.h", "common"],
     "server/session": ["server/session", "server/guard", "server/limits.h", "collectors/collector.h", "common", "include", "proto"],
     "server/programmatic": ["server/programmatic", "server/session", "server/guard", "common"],

@@ -14,7 +14,9 @@
 
 #include "client/worker/verdict.h"
 #include "common/run/manifest.h"
+#include "common/status/error_reason.h"
 #include "jobscope/v1/profiler.pb.h"
+#include "rpc/error_details.h"
 #include "tests/fuzz_input.h"
 
 namespace jobscope {
@@ -53,6 +55,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr Moment kMoments[] = {Moment::kBeforeStart, Moment::kRecording, Moment::kAfterEnd};
   Check(JudgeDescribe(status, (data[1] & 4) != 0, absl::Seconds(5)));
   Check(JudgeCapture(status, kMoments[data[1] % 3]));
+  // What a worker writes as the reason is read back.
+  const ErrorReason reason =
+      (data[1] & 8) != 0 ? ErrorReason::kServerEnded : ErrorReason::kProcessLimit;
+  const absl::Status refusal =
+      WithReason(absl::Status(static_cast<absl::StatusCode>(code), text), reason);
+  const grpc::Status told(code, text, ErrorDetails(refusal));
+  Require(HasReason(told, reason));
+  Check(JudgeDescribe(told, true, absl::Seconds(5)));
+  Check(JudgeCapture(told, Moment::kRecording));
   v1::Busy busy;
   if (busy.ParseFromString(text)) CheckText(HeldBy(busy));
   v1::DescribeResponse description;
