@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAKE = """#!/bin/bash
 folder=build
 if [[ $1 == tsan ]]; then folder=build/tsan; fi
+if [[ $1 == asan-unit ]]; then folder=build/asan; fi
 if [[ -e $LOGS/$1 ]]; then mkdir -p $folder/Testing/Temporary; cp "$LOGS/$1" $folder/Testing/Temporary/LastTest.log; fi
 echo "90% tests passed"
 if [[ $1 == test ]]; then printf 'The following tests did not run:\\n\\t  7 - users_test (Skipped)\\n\\t112 - with space (Not Run)\\n'; fi
@@ -49,8 +50,8 @@ faults: 2 rows, 0 failed, 1 not run
 """
 
 
-def run(fails="", **logs):
-    """(exit code, lines). `logs`: what ctest writes for a target."""
+def run(fails="", seconds=0, **logs):
+    """(exit code, lines). `seconds`: what has passed when it starts; `logs`: what ctest writes for a target."""
     with tempfile.TemporaryDirectory() as folder:
         tree = pathlib.Path(folder)
         (tree / ".ci").mkdir()
@@ -61,7 +62,7 @@ def run(fails="", **logs):
         for target, text in logs.items():
             (tree / "logs" / target).write_text(text, "utf-8")
         paths = {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": folder, "LOGS": f"{folder}/logs"}
-        environment = {**os.environ, **paths, "FAILS": fails}
+        environment = {**os.environ, **paths, "FAILS": fails, "SECONDS": str(seconds)}
         done = subprocess.run([tree / ".ci/run"], stdout=subprocess.PIPE, text=True, check=False, env=environment)
         return done.returncode, done.stdout.splitlines()
 
@@ -71,13 +72,13 @@ class CiRunTest(unittest.TestCase):
         code, lines = run()
         self.assertEqual(code, 0)
         self.assertEqual(lines[-4:], ["ci: skipped in make test: users_test", "ci: skipped in make test: with space", "ci: 2 skipped",
-                                      "ci: 4 passed, 0 failed"])
+                                      "ci: 5 passed, 0 failed"])
 
     def test_names_the_cases_that_passed_tests_have_skipped(self):
-        code, lines = run(interop=LOG_OF_GTEST + LOG_OF_PYTHON, tsan=LOG_OF_GTEST)
+        code, lines = run(interop=LOG_OF_GTEST + LOG_OF_PYTHON, tsan=LOG_OF_GTEST, **{"asan-unit": LOG_OF_GTEST})
         self.assertEqual(code, 0)
         self.assertEqual(
-            lines[-8:],
+            lines[-9:],
             [
                 "ci: skipped in make test: users_test",
                 "ci: skipped in make test: with space",
@@ -85,15 +86,22 @@ class CiRunTest(unittest.TestCase):
                 "ci: skipped in make interop: limits: test_threads (__main__.LadderTest.test_threads) ... skipped 'root only'",
                 "ci: skipped in make interop: faults quick: disk: logdir read-only, before the capture: not run: no tmpfs (0.9 s)",
                 "ci: skipped in make tsan: socket_test: SocketTest.V6",
-                "ci: 6 skipped",
-                "ci: 4 passed, 0 failed",
+                "ci: skipped in make asan-unit: socket_test: SocketTest.V6",
+                "ci: 7 skipped",
+                "ci: 5 passed, 0 failed",
             ],
         )
+
+    def test_leaves_out_the_last_part_where_there_is_no_time_for_it(self):
+        code, lines = run(seconds=3400)
+        self.assertEqual(code, 0)
+        self.assertRegex(lines[-3], r"^ci: skipped in make asan-unit: all of it, because the other parts took 34\d\d s$")
+        self.assertEqual(lines[-1], "ci: 4 passed, 0 failed")
 
     def test_a_failed_part_fails_it(self):
         code, lines = run(fails="lint")
         self.assertEqual(code, 1)
-        self.assertEqual(lines[-1], "ci: 3 passed, 1 failed")
+        self.assertEqual(lines[-1], "ci: 4 passed, 1 failed")
         self.assertIn("\t  8 - other_test (Failed)", lines)
 
 
