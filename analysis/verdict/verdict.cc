@@ -303,7 +303,9 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
       }
     }
     double most = 0;
+    bool alike = true;  // all record the same classes
     for (size_t c = 0; c < kStepClasses; ++c) {
+      alike = alike && of_others[c].size() == (of_row[c].has_value() ? others.size() : 0);
       const Excess excess = ExcessIn(static_cast<StepClass>(c), of_row, of_others);
       if (!row.classes_ms[c].has_value() || excess.ms <= most) continue;
       most = excess.ms;
@@ -311,6 +313,8 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
       finding.class_ms = row.classes_ms[c];
       finding.class_others_ms = excess.others_ms;
     }
+    // It exceeds the others as a whole, but in no class.
+    if (!finding.step_class.has_value() && alike) continue;
     if (!finding.class_others_ms.has_value()) {
       report->verdict = Undecidable(
           absl::StrFormat("%s takes %.1f ms per step, the others %.1f ms: in what cannot be told, "

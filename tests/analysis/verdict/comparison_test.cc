@@ -320,6 +320,17 @@ class IndependentGpusTest : public ComparisonTest {
   }
 };
 
+// It takes longer than the middle one of the others, as a whole but in no class.
+TEST_F(IndependentGpusTest, NoClassOfASlowOneIsNoLackOfClasses) {
+  Add(0, 20, 5, false);
+  Add(1, 5, 20, false);
+  Add(2, 20, 20, false);
+  Add(3, 18, 18, false);
+  WriteManifest();
+  const std::string report = ReportOfRun().dump();
+  EXPECT_EQ(report.find("do not record the same classes"), std::string::npos) << report;
+}
+
 TEST_F(IndependentGpusTest, KernelsThatOneAloneRecordsAreNotItsExcess) {
   for (int worker = 0; worker < 3; ++worker) Add(worker, 0, 15, false);
   Add(3, 13, 15, true);

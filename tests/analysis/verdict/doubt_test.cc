@@ -230,8 +230,8 @@ TEST_F(DoubtTest, WhatTheOthersDoNotRecordIsNot0) {
   EXPECT_THAT(verdict["why"].dump(), HasSubstr("not running 40.0 ms per step, 44 % of 90.0 ms"));
 }
 
-// Ranks that compute for 50 ms on their devices, and rank 1 for longer or after an input wait. Those
-// that `has_kernels` tells of record it; in the others nothing covers that time.
+// Ranks that compute for 50 ms on their devices, and rank 1 for longer or after an input wait.
+// Those that `has_kernels` tells of record it; in the others nothing covers that time.
 class KernelsOfSomeTest : public DoubtTest {
  protected:
   json Verdict(double input_ms, double compute_ms, const std::function<bool(int)>& has_kernels) {
