@@ -132,8 +132,8 @@ TEST_F(NativeRunTest, ASilentCrowdHoldsNobodyUp) {
   const absl::Duration timeout = absl::Seconds(8);
   json manifest;
   int tries = 0;
-  // It takes 0.8 s on a machine with nothing else to do, and must not wait for the first silent one.
-  // On a busy one a worker may be armed too late for the common instant, and says so.
+  // It takes 0.8 s on a machine with nothing else to do, and must not wait for the first silent
+  // one. On a busy one a worker may be armed too late for the common instant, and says so.
   EXPECT_TRUE(AgainIfBusy([&] {
     const absl::Time before = absl::Now();
     manifest = Capture({first, silent, last},

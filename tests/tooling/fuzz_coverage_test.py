@@ -32,6 +32,7 @@ class FuzzCoverageTest(unittest.TestCase):
             (self.folder / name).write_text(text, encoding="utf-8")
             (self.folder / name).chmod(0o755)
         self.document = self.folder / "document.md"
+        self.out = io.StringIO()
         self.document.write_text(f"a\n{fuzz_coverage.BEGIN}\nold\n{fuzz_coverage.END}\nb\n", encoding="utf-8")
 
     def run_with(self, *fuzzers, stats="1234567 90"):
@@ -39,12 +40,15 @@ class FuzzCoverageTest(unittest.TestCase):
         for each in fuzzers:
             (self.folder / "coverage" / f"{each}.profraw").touch()
             (self.folder / "coverage" / f"{each}.stats").write_text(f"{stats}\n", encoding="ascii")
+        return self.main("--lines", "--write"), self.out.getvalue()
+
+    def main(self, *flags):
         path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
-        out = io.StringIO()
+        self.out = io.StringIO()
         with mock.patch.object(fuzz_coverage, "DOCUMENT", self.document), mock.patch.dict(os.environ, PATH=path), \
-             mock.patch.object(sys, "argv", ["", str(self.folder), "--lines", "--write"]), \
-             contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            return fuzz_coverage.main(), out.getvalue()
+             mock.patch.object(sys, "argv", ["", str(self.folder), *flags]), \
+             contextlib.redirect_stdout(self.out), contextlib.redirect_stderr(self.out):
+            return fuzz_coverage.main()
 
     def test_writes_the_table(self):
         code, out = self.run_with("good")
@@ -69,12 +73,27 @@ class FuzzCoverageTest(unittest.TestCase):
                 self.run_with("good", stats=stats)
         self.assertIn("old", self.document.read_text(encoding="utf-8"))
 
+    def test_a_fuzzer_that_did_not_run_keeps_its_row(self):
+        self.run_with("good")
+        (self.folder / "coverage" / "good.profraw").unlink()
+        self.assertEqual(self.main("--write"), 0)
+        self.assertIn("| 1,234,567 | 90 |", self.document.read_text(encoding="utf-8"))
+        (self.folder / "fuzzers.txt").write_text("good common/new.cc\n", encoding="utf-8")
+        with self.assertRaisesRegex(SystemExit, "fuzz.sh"):
+            self.main("--write")
+
+    def test_the_table_has_each_parser_and_no_other(self):
+        self.run_with("good")
+        self.assertEqual(self.main("--check"), 0)
+        (self.folder / "fuzzers.txt").write_text("good common/new.cc\n", encoding="utf-8")
+        self.assertEqual(self.main("--check"), 1)
+        self.assertRegex(self.out.getvalue(), "common/good_fuzzer.cc .*not declared any more\n.*common/new.cc .*not in the table\n")
+
     def test_refuses_a_parser_that_is_not_linked(self):
         self.run_with("good")
         (self.folder / "fuzzers.txt").write_text("good common/other.cc\n", encoding="utf-8")
-        with mock.patch.dict(os.environ, PATH=f"{self.folder}{os.pathsep}{os.environ['PATH']}"), \
-             mock.patch.object(sys, "argv", ["", str(self.folder)]), self.assertRaisesRegex(SystemExit, "does not have"):
-            fuzz_coverage.main()
+        with self.assertRaisesRegex(SystemExit, "does not have"):
+            self.main()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 import machine
+import run_tests
 import tracer_test
 
 MINORS = range(10, 16)
@@ -83,4 +84,4 @@ if __name__ == "__main__":
         seen_by_tracer, spent_by_loops = tracer_test.TracerTest().shares(int(sys.argv[2]), *map(float, sys.argv[3:]))
         print("shares", seen_by_tracer, spent_by_loops)
     else:
-        unittest.main(verbosity=2)
+        run_tests.main()

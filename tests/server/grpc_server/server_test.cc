@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/listen/port_file.h"
 #include "tests/again_if_busy.h"
+#include "tests/has_ipv6.h"
 #include "tests/server/service_fixture.h"
 
 namespace jobscope {
@@ -55,14 +56,7 @@ TEST_F(ServerTest, PortZeroPicksOneAndTellsIt) {
 }
 
 TEST_F(ServerTest, ServesIPv6WhereThereIsSome) {
-  const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in6 address = {};
-  address.sin6_family = AF_INET6;
-  address.sin6_addr = in6addr_loopback;
-  const bool has_v6 =
-      fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-  if (fd >= 0) close(fd);
-  if (!has_v6) GTEST_SKIP() << "this host has no IPv6 loopback";
+  if (!HasIpv6()) GTEST_SKIP() << "this host has no IPv6 loopback";
   StartServer(Options("[::1]:0"));
   EXPECT_THAT(server_->address(), StartsWith("[::1]:"));
   EXPECT_EQ(Describe().identity().pid(), 4711);

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "common/process/fork_pause.h"
+#include "tests/has_ipv6.h"
 
 namespace jobscope {
 namespace {
@@ -103,17 +104,6 @@ Fd BoundInet6(const char* host, bool dual_stack, uint16_t* bound) {
   *bound = ntohs(address.sin6_port);
   EXPECT_EQ(listen(fd.get(), 8), 0);
   return fd;
-}
-
-bool HasIpv6() {
-  sockaddr_in6 address = {};
-  address.sin6_family = AF_INET6;
-  address.sin6_addr = in6addr_loopback;
-  const int fd = socket(AF_INET6, SOCK_STREAM, 0);
-  const bool bound =
-      fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-  if (fd >= 0) close(fd);
-  return bound;
 }
 
 Fd ConnectedInet(uint16_t port) {

@@ -19,9 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr size_t kSegmentBytes = 20'000;
 
-class NativeLossTest : public NativeFixture {
- protected:
-};
+class NativeLossTest : public NativeFixture {};
 
 TEST_F(NativeLossTest, WhileArming) {
   StartServer();
