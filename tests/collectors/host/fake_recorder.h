@@ -68,7 +68,7 @@ class FakeRecorder {
       return found == current_->names.end() ? nullptr : found->second.c_str();
     };
     table_.totals = [](jobscope_totals* out) {
-      if (std::exchange(current_->no_memory, false)) throw std::bad_alloc();
+      if (current_->totals_until_no_memory-- == 0) throw std::bad_alloc();
       *out = current_->totals;
     };
     table_.arm_trigger = [](int64_t, int64_t, uint32_t) {
@@ -150,9 +150,9 @@ class FakeRecorder {
   uint32_t step_source = 0;
   uint32_t prefaulted = 0;
   bool holding = false;
-  bool no_memory = false;  // the next call of totals() throws, as the code around it may
-  int lists = 0;           // of threads that were asked for
-  int empty_reads = 0;     // so many reads come away empty, as when a thread laps the reader
+  int totals_until_no_memory = -1;  // then a call of totals() throws, as the code around it may
+  int lists = 0;                    // of threads that were asked for
+  int empty_reads = 0;  // so many reads come away empty, as when a thread laps the reader
 
  private:
   static uint64_t Size(const Thread& thread, uint64_t at) {
