@@ -61,10 +61,9 @@ std::string LostTooMuch(const WorkerRow& row) {
   const double all = by_thread ? static_cast<double>(digest.step_thread_attempted())
                                : static_cast<double>(digest.events()) + lost;
   if (lost <= kMaxLost * all) return {};
-  return absl::StrFormat(by_thread
-                             ? "%.1f %% of its step thread's events are lost"
-                             : "%.1f %% of its events are lost, on which threads is not known",
-                         100 * lost / all);
+  return absl::StrFormat("%.1f %% of its %s", 100 * lost / all,
+                         by_thread ? "step thread's events are lost"
+                                   : "events are lost, on which threads is not known");
 }
 
 // Returns why lost events may hide what takes the time of `workers`; empty: they cannot. Only the
