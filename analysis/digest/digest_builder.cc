@@ -2,6 +2,7 @@
 #include "analysis/digest/digest_builder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <numeric>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "analysis/digest/digest_collectives.h"
 #include "analysis/digest/digest_timeline.h"
+#include "analysis/steps/intervals.h"
 #include "analysis/steps/partition.h"
 #include "analysis/trace/mapped_file.h"
 #include "analysis/trace/timeline_reader.h"
@@ -102,6 +104,31 @@ std::vector<CollectiveEvent> CollectivesOf(const StepThread& thread, WorkerTrace
     return a.call.span.begin_ns < b.call.span.begin_ns;
   });
   return all;
+}
+
+// Estimates how much of each kernel's time lies in `accounts`, by the share of all time of its class
+// that does: a capture has kernels before its first and after its last whole step.
+void SetStepTimesOfKernels(const std::vector<Interval>& accounts, WorkerTrace* trace) {
+  const Intervals in_steps = Union(accounts);
+  const auto share = [&](const Intervals& all) {
+    const auto all_ns = static_cast<double>(Length(all));
+    return all_ns > 0 ? static_cast<double>(Length(Intersect(all, in_steps))) / all_ns : 0;
+  };
+  Intervals collectives;
+  for (const CollectiveEvent& collective : trace->collectives) {
+    if (collective.call.on_device) collectives.push_back(collective.call.span);
+  }
+  const double of_compute = share(trace->device_compute);
+  const double of_copies = share(trace->device_copy);
+  const double of_collectives = share(Union(std::move(collectives)));
+  for (uint32_t i = 0; i < trace->kernels.size(); ++i) {
+    NameTotals& kernel = trace->kernels[i];
+    const StepClass step_class = ClassOf(kernel.kind);
+    const double of_class = step_class == StepClass::kTransfer     ? of_collectives
+                            : step_class == StepClass::kDeviceCopy ? of_copies
+                                                                   : of_compute;
+    kernel.step_self_ns = std::llround(of_class * static_cast<double>(kernel.self_ns));
+  }
 }
 
 // Fills `names` with the largest ones. Returns for each index of the table its new index plus 1, or
@@ -342,13 +369,14 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
   for (const auto& [name, ns] : thread.line->input_ns()) trace->operators[name].input_ns = ns;
   const std::vector<uint32_t> places =
       FillNames(trace->operators, kMaxOperators, &left_out, digest.mutable_operators());
-  FillNames(trace->kernels, kMaxKernels, nullptr, digest.mutable_kernels());
   digest.set_operators_left_out(left_out + trace->operators.left_out());
 
   std::vector<StepSpan> spans;
   spans.reserve(thread.steps.size());
   for (const StepEvent& step : thread.steps) spans.push_back(step.span);
   const std::vector<Interval> accounts = AccountsOf(spans);
+  SetStepTimesOfKernels(accounts, trace);
+  FillNames(trace->kernels, kMaxKernels, nullptr, digest.mutable_kernels());
   RecordedTimes times = TimesOf(thread, trace);
   const std::vector<CollectiveEvent> collectives = CollectivesOf(thread, trace);
   times.collectives.reserve(collectives.size());

@@ -25,7 +25,7 @@ struct NameTotals {
   int64_t total_ns = 0;
   int64_t self_ns = 0;
   int64_t max_ns = 0;
-  int64_t step_self_ns = 0;  // of the step thread, within accounts of steps
+  int64_t step_self_ns = 0;  // of the step thread or the devices, within accounts of steps
   int64_t input_ns = 0;      // likewise: of an input wait all, of what is inside one the self time
 };
 

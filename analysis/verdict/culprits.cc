@@ -25,7 +25,7 @@ bool IsOfDevice(StepClass step_class) {
   return step_class == StepClass::kDeviceCompute || step_class == StepClass::kDeviceCopy;
 }
 
-// What a name of the step thread takes of a class. What is inside an input wait is input, whatever
+// What a name takes of a class within steps. What is inside an input wait is input, whatever
 // its name is; the wait itself counts as a whole, so it comes before what is inside.
 uint64_t NsOf(const v1::DigestName& name, StepClass step_class) {
   const bool is_of_class = name.class_() == static_cast<uint32_t>(step_class);
@@ -39,11 +39,10 @@ uint64_t NsOf(const v1::DigestName& name, StepClass step_class) {
 template <typename Callback>
 void ForEachName(const WorkerView& view, StepClass step_class, Callback&& callback) {
   if (view.steps.empty()) return;
-  const bool device = IsOfDevice(step_class);
   const double per_step = static_cast<double>(view.steps.size()) * kNsPerMs;
-  for (const v1::DigestName& name : device ? view.digest->kernels() : view.digest->operators()) {
-    const bool is_of_class = name.class_() == static_cast<uint32_t>(step_class);
-    const uint64_t ns = !device ? NsOf(name, step_class) : is_of_class ? name.self_ns() : 0;
+  for (const v1::DigestName& name :
+       IsOfDevice(step_class) ? view.digest->kernels() : view.digest->operators()) {
+    const uint64_t ns = NsOf(name, step_class);
     if (ns > 0) callback(name, static_cast<double>(ns) / per_step);
   }
 }

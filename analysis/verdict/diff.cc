@@ -60,8 +60,8 @@ Times NameTimes(const Report& report, bool kernels) {
         static_cast<double>(row.view.steps.size()) * static_cast<double>(workers) * kNsPerMs;
     const v1::Digest& digest = *row.view.digest;
     for (const v1::DigestName& name : kernels ? digest.kernels() : digest.operators()) {
-      const uint64_t ns = kernels ? name.self_ns() : name.step_self_ns();
-      if (ns > 0) times[name.name()] += static_cast<double>(ns) / unit;
+      if (name.step_self_ns() == 0) continue;
+      times[name.name()] += static_cast<double>(name.step_self_ns()) / unit;
     }
   }
   return times;

@@ -6,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "analysis/alignment/worker_view.h"
 #include "analysis/digest/digest_builder.h"
@@ -204,6 +207,23 @@ TEST_F(TraceReaderTest, ManyNamesShareOneEntryInTheEnd) {
   Read({trace.Bytes()});
   EXPECT_LE(digest_.operators_size(), 400);
   EXPECT_GT(digest_.operators_left_out(), 250u);
+}
+
+// Of 40 ms of kernels three quarters lie in the account of the step, of copies none.
+TEST_F(TraceReaderTest, KernelsOutsideOfStepsAreNoTimeOfSteps) {
+  TraceFile trace;
+  trace.Step(1, 100, 130);
+  trace.Kernel("gemm", 90, 120);
+  trace.Kernel("gelu", 120, 130);
+  trace.Kernel("MemcpyHtoD", 140, 150, 8);
+  Read({trace.Bytes()});
+  std::map<std::string, std::pair<uint64_t, uint64_t>> times;  // all, and in steps
+  for (const v1::DigestName& name : digest_.kernels()) {
+    times[name.name()] = {name.self_ns(), name.step_self_ns()};
+  }
+  EXPECT_EQ(times["gemm"], std::make_pair(30'000'000ul, 22'500'000ul));
+  EXPECT_EQ(times["gelu"], std::make_pair(10'000'000ul, 7'500'000ul));
+  EXPECT_EQ(times["MemcpyHtoD"], std::make_pair(10'000'000ul, 0ul));
 }
 
 // Each plane has a name of its own, and a large id for it: a table of all smaller ids, for each

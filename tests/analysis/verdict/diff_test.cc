@@ -166,6 +166,34 @@ TEST_F(DiffRunsTest, WorkersBesideEachOtherMakeNoMoreSamples) {
   EXPECT_NEAR(sixteen.change_high.value_or(0), *alone.change_high, 1e-6);
 }
 
+// The capture of the second run goes on after its last whole step.
+TEST_F(DiffRunsTest, KernelsOutsideOfStepsAreNoChange) {
+  const auto run = [this](int more) {
+    TraceFile trace;
+    for (int step = 0; step < 20 + more; ++step) {
+      const double begin_ms = 10.0 * step;
+      if (step < 20) trace.Step(step, begin_ms, begin_ms + 10);
+      trace.Kernel("sgemm", begin_ms + 1, begin_ms + 9);
+    }
+    workers_ = json::array();
+    AddWorker(0, "node0", trace);
+    WriteManifest();
+    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+    EXPECT_TRUE(digests.ok());
+    return digests.ok() ? *digests : Digests();
+  };
+  const Digests before = run(0);
+  const Digests after = run(10);
+  const Report report_after = Reduce(after);
+  const RunDiff diff = DiffRuns(Reduce(before), report_after, 0.05);
+  ASSERT_EQ(diff.names.size(), 1u);
+  EXPECT_NEAR(diff.names[0].before_ms.value_or(0), 8, 1e-6);
+  EXPECT_NEAR(diff.names[0].after_ms.value_or(0), 8, 1e-6);
+  ASSERT_EQ(report_after.verdict.names.size(), 1u);
+  EXPECT_NEAR(report_after.verdict.names[0].ms, 8, 1e-6);
+  EXPECT_NEAR(report_after.kernels[0].total_ms, 240, 1e-6) << "the table has all";
+}
+
 // Without a GPU collector a run knows nothing of kernels:
 // not even that there were none. A scope that it does not have has not run.
 TEST_F(DiffRunsTest, WhatOneRunDoesNotKnowIsAbsentAndNot0) {
