@@ -23,6 +23,7 @@ NOT_SUPPORTED = 77
 HANG_S = 150
 # TCP carries some 200 kB/s over this link.
 DELAY_S, LOSS, SCOPES_PER_SECOND = 0.02, 0.05, 20_000
+DURATION_S = 2  # of a capture with silence
 
 
 class PacketLossTest(unittest.TestCase):
@@ -69,7 +70,7 @@ class PacketLossTest(unittest.TestCase):
         self.captured("--protocol=tensorflow")
 
     def silence_while_recording(self, *arguments):
-        client = self.start(2000, *arguments)
+        client = self.start(1000 * DURATION_S, *arguments)
         self.addCleanup(client.kill)
         for line in client.stderr:
             if "recording" in line:
@@ -97,7 +98,8 @@ class PacketLossTest(unittest.TestCase):
         self.network.loss = 0.0
         worker, errors = self.entry(client)
         self.assertEqual(worker["outcome"], "ok", (worker, errors))
-        self.assertGreater(worker["events"], SCOPES_PER_SECOND)
+        self.assertEqual(worker["lost"], 0, worker)
+        self.assertGreater(worker["events"], 0.9 * DURATION_S * SCOPES_PER_SECOND)
 
     @machine.again_if_busy(0.5)
     def captured_again(self):
