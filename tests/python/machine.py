@@ -25,12 +25,12 @@ def again_if_busy(limit_s, most_tries=5, then_skip=False):
 
     def decorate(test):
         @functools.wraps(test)
-        def run(*arguments):
+        def run(*arguments, **options):
             last = None
             for _ in range(most_tries):
                 before = waited_s()
                 try:
-                    return test(*arguments)
+                    return test(*arguments, **options)
                 except AssertionError as failed:
                     if waited_s() - before < limit_s:
                         raise

@@ -9,6 +9,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "server", "attach"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
 import attached  # noqa: E402
+import machine  # noqa: E402
 import torch_programs  # noqa: E402
 import xspace  # noqa: E402
 
@@ -61,12 +62,12 @@ class Case(attached.TestCase):
         (collector,) = [one for one in worker["collectors"] if one["name"] == "torch"]
         return worker, collector, xspace.host_events(run)
 
+    @machine.again_if_busy(0.5)
     def capture(self, *arguments, steps=0):
-        """Made again where it has no more than `steps`, or has lost events: on a busy machine."""
-        for _ in range(20):
-            worker, collector, events = self.end(*self.begin(*arguments))
-            if worker.get("steps", 0) >= steps and worker["lost"] == 0:
-                break
+        """One with at least so many steps, and without a loss."""
+        worker, collector, events = self.end(*self.begin(*arguments))
+        self.assertGreaterEqual(worker.get("steps", 0), steps, worker)
+        self.assertEqual(worker["lost"], 0, worker)
         return worker, collector, events
 
     def traces(self):
