@@ -6,7 +6,7 @@
 //
 //   clock_worker [--listen=127.0.0.1:0] [--realtime_shift_ns=N] [--clock_id=ID] [--step_ms=M]
 //                [--first_step=S] [--steps_per_epoch=E] [--scopes_per_second=R]
-//                [--infer_steps=only|too] [--work]
+//                [--infer_steps=only|too] [--work | --spin]
 //
 // Prints its address, then trains until SIGTERM.
 #include <atomic>
@@ -42,6 +42,15 @@ void Work(std::chrono::milliseconds length) {
     JOBSCOPE_SCOPE("work");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   } while (Clock::now() < end && !stop_requested);
+}
+
+// Needs a processor all the time.
+void Spin() {
+  using Clock = std::chrono::steady_clock;
+  Tick();
+  JOBSCOPE_SCOPE("work");
+  const Clock::time_point end = Clock::now() + std::chrono::milliseconds(1);
+  while (Clock::now() < end) continue;
 }
 
 void Step(int64_t number, std::chrono::milliseconds length) {
@@ -87,6 +96,7 @@ int Main(int argc, char** argv) {
   double scopes_per_second = 0;
   std::string infer_steps;
   bool work = false;
+  bool spin = false;
   CLI::App app("A worker with a clock that is wrong.", "clock_worker");
   app.add_option("--listen", listen);
   app.add_option("--realtime_shift_ns", realtime_shift_ns);
@@ -99,6 +109,7 @@ int Main(int argc, char** argv) {
   app.add_option("--infer_steps", infer_steps, "ends of steps are noticed; only: not marked")
       ->check(CLI::IsMember({"only", "too"}));
   app.add_flag("--work", work, "without steps: always inside of a scope");
+  app.add_flag("--spin", spin, "likewise, and on a processor");
   CLI11_PARSE(app, argc, argv);
 
   std::signal(SIGTERM, RequestStop);
@@ -137,6 +148,8 @@ int Main(int argc, char** argv) {
       train();
     } else if (work) {
       Work(std::chrono::milliseconds(100));
+    } else if (spin) {
+      Spin();
     } else {
       Tick();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

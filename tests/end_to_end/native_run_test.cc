@@ -46,6 +46,17 @@ int64_t AxisNs(const std::vector<Event>& events) {
   return differences[differences.size() / 2];
 }
 
+// Of all workers, one axis each.
+void ExpectLinedUp(const std::vector<int64_t>& axes, const json& manifest) {
+  const auto uncertainty_ns = [&](std::vector<int64_t>::const_iterator axis) {
+    return manifest["workers"][axis - axes.cbegin()]["clock_uncertainty_ns"].get<int64_t>();
+  };
+  const auto [low, high] = std::minmax_element(axes.cbegin(), axes.cend());
+  // On a busy machine, pings are delayed one way, and the uncertainty says by how much at most.
+  EXPECT_LE(*high - *low, 1'000'000 + uncertainty_ns(low) + uncertainty_ns(high))
+      << "the timelines do not line up";
+}
+
 // Workers record ahead of their command: however late a busy machine lets them read it, they begin
 // at the instant.
 void ExpectCommonStart(const json& manifest) {
@@ -53,10 +64,12 @@ void ExpectCommonStart(const json& manifest) {
   for (const json& worker : manifest["workers"]) EXPECT_EQ(worker["late_ns"], 0) << worker;
 }
 
-// What was open at the instant is in the trace, cut: its bits were on before it.
-bool HasScopeAcrossStart(const std::vector<Event>& events) {
-  return std::any_of(events.begin(), events.end(), [](const Event& event) {
-    return event.name == "work" && event.start_ps == 0 && event.stats.count("true_start_ns") > 0;
+// What was open when the worker began is in the trace, cut: its bits were on before the instant.
+bool HasScopeAcrossStart(const std::vector<Event>& events, int64_t late_ns = 0) {
+  return std::any_of(events.begin(), events.end(), [late_ns](const Event& event) {
+    const auto true_start_ns = event.stats.find("true_start_ns");
+    return event.name == "work" && std::llabs(event.start_ps / 1000 - late_ns) <= 1 &&
+           true_start_ns != event.stats.end() && true_start_ns->second < 0;
   });
 }
 
@@ -94,13 +107,7 @@ TEST_P(ClocksTest, EightWorkersStartTogetherAndLineUp) {
     axes.push_back(AxisNs(events));
     across += HasScopeAcrossStart(events) ? 1 : 0;
   }
-  const auto uncertainty_ns = [&](std::vector<int64_t>::const_iterator axis) {
-    return manifest["workers"][axis - axes.cbegin()]["clock_uncertainty_ns"].get<int64_t>();
-  };
-  const auto [low, high] = std::minmax_element(axes.cbegin(), axes.cend());
-  // On a busy machine, pings are delayed one way, and the uncertainty says by how much at most.
-  EXPECT_LE(*high - *low, 1'000'000 + uncertainty_ns(low) + uncertainty_ns(high))
-      << "the timelines do not line up";
+  ExpectLinedUp(axes, manifest);
   // What is printed covers what is true.
   for (size_t i = 0; i < axes.size(); ++i) {
     const json& worker = manifest["workers"][i];
@@ -115,6 +122,27 @@ TEST_P(ClocksTest, EightWorkersStartTogetherAndLineUp) {
 INSTANTIATE_TEST_SUITE_P(Ids, ClocksTest, ::testing::Bool(), [](const auto& info) {
   return info.param ? "ByPingsAlone" : "ByIdAndLopsidedPath";
 });
+
+// Workers that wait for a processor most of the time: what the manifest says of their lateness is
+// what is in their traces.
+TEST_F(NativeRunTest, EightBusyWorkersBeginWhenTheManifestSays) {
+  std::vector<std::string> addresses;
+  for (int i = 0; i < 8; ++i) addresses.push_back(StartWorker({"--spin"}).address());
+  const json manifest = Capture(addresses, {"--duration_ms=1000"});
+  ASSERT_TRUE(manifest.is_object());
+  std::vector<int64_t> axes;
+  int across = 0;
+  for (const json& worker : manifest["workers"]) {
+    EXPECT_EQ(worker["outcome"], "ok") << worker;
+    const int64_t late_ns = worker["late_ns"];
+    const std::vector<Event> events = EventsOf(worker);
+    axes.push_back(AxisNs(events));
+    for (const Event& event : events) EXPECT_GE(event.start_ps / 1000, late_ns - 1) << worker;
+    across += HasScopeAcrossStart(events, late_ns) ? 1 : 0;
+  }
+  ExpectLinedUp(axes, manifest);
+  EXPECT_GE(across, 4) << manifest;
+}
 
 // Addresses that take a connection and are silent, more than are dialled at a time, between two
 // workers that live.
