@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs every bench one after another, alone, and keeps the figures as JSON.
+# Runs every bench one after another, alone, and keeps the figures as JSON. Those of an earlier run are removed before each bench: it
+# may leave none, where its peers are not installed.
 #
 # usage: bench/run.sh BIN_DIRECTORY OUT_DIRECTORY [--scale] [--write]
 #   --scale   also 10,000 addresses, and 250 processes with 750 dead addresses
@@ -31,9 +32,11 @@ fi
 for bench in "${benches[@]}"; do
   name=$(basename "$bench")
   echo "==== $name"
+  rm -f "$out/$name.json"
   "$bench" --benchmark_repetitions=9 --benchmark_report_aggregates_only=false --benchmark_out="$out/$name.json" \
     --benchmark_out_format=json
 done
+rm -f "$out/embed_cost.json"
 if [[ -e $bin/../shipped/libjobscope.so ]]; then
   echo "==== cost of the library for a process (docs/embedding.md)"
   "$bin/embed_cost" "$bin/../shipped/libjobscope.so" | tee "$out/embed_cost.json"
@@ -41,6 +44,7 @@ fi
 
 # scale NAME FLAG...: one capture of many addresses.
 scale() {
+  rm -f "$out/$1.json"
   python3 -B "$here/scale_bench.py" "$bin" "$out/$1.json" "${@:2}"
 }
 echo "==== a thousand workers"
@@ -50,11 +54,13 @@ if [[ $scale ]]; then
   scale scale_processes --workers=1000 --dead=750 --real --events_per_second=1
 fi
 
-# python_bench TITLE COMMAND...: runs a bench written in Python; exit code 77 means that its peers are not installed.
+# python_bench TITLE COMMAND... FILE: runs a bench written in Python, which writes FILE; exit code 77 means that its peers are not
+# installed.
 python_bench() {
   echo "==== $1"
   shift
   local code=0
+  rm -f "${!#}"
   PYTHONPATH=$bin/../python "$@" || code=$?
   if [[ $code -ne 0 && $code -ne 77 ]]; then
     echo "bench: $* failed" >&2

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,6 +73,33 @@ class TablesTest(unittest.TestCase):
             if file in ("capture_bench", "embed_cost"):
                 for word in name.rsplit(" [", 1)[0].split(", ", 1):
                     self.assertIn(word, sources, name)
+
+
+class RunTest(unittest.TestCase):
+    """bench/run.sh with benches that find no peers."""
+
+    def test_figures_of_an_earlier_run_are_not_those_of_this_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tree, out = pathlib.Path(folder), pathlib.Path(folder, "out")
+            for path in ("bench", "tools", "build/bin", "out"):
+                (tree / path).mkdir(parents=True)
+            for script in (REPO / "bench").glob("*.py"):
+                code = {"tables.py": "", "figures.py": "machine = str", "scale_bench.py": ""}.get(script.name, "raise SystemExit(77)")
+                (tree / "bench" / script.name).write_text(code + "\n", encoding="utf-8")
+            shutil.copy(REPO / "bench/run.sh", tree / "bench")
+            for program, code in (("tools/venv.sh", 77), ("build/bin/scope_bench", 0)):
+                (tree / program).write_text(f"#!/bin/sh\nexit {code}\n", encoding="utf-8")
+                (tree / program).chmod(0o755)
+            names = {row[1] for row in (*tables.BUDGETS, *tables.OPERATIONS)}
+            for name in names:
+                (out / f"{name}.json").write_text("{}", encoding="utf-8")
+            done = subprocess.run(
+                [tree / "bench/run.sh", tree / "build/bin", out, "--write"], check=False, capture_output=True, text=True
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            # Benches that are not run: those of --scale, and programs that are not built.
+            kept = {"scale_10000", "scale_processes", "drain_bench", "segment_bench"}
+            self.assertEqual({path.stem for path in out.iterdir()}, kept)
 
 
 if __name__ == "__main__":
