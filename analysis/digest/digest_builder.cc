@@ -20,6 +20,7 @@
 #include "analysis/trace/mapped_file.h"
 #include "analysis/trace/timeline_reader.h"
 #include "common/run/outcome.h"
+#include "common/text/utf8.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -276,6 +277,12 @@ struct ReadFile {
   std::vector<LineStretch> stretches;
 };
 
+// Paths, which errors contain, are any bytes.
+std::string Utf8(const std::string& text) {
+  std::string scratch;
+  return std::string(ToUtf8(text, &scratch));
+}
+
 std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // A second pass over the files: which steps are worth a picture is known after the first one.
@@ -289,10 +296,9 @@ void AddTimeline(const std::vector<ReadFile>& files, int64_t base_ns, const Open
     const absl::Status status = file.ok() ? reader.Read(*file, stretches) : file.status();
     if (status.ok()) continue;
     // The first pass has read it to its end.
-    digest->add_warnings(
-        absl::StrCat("no timeline, because a part of its trace cannot be read "
-                     "again: ",
-                     NameOf(path), ": ", status.message()));
+    digest->add_warnings(Utf8(absl::StrCat(
+        "no timeline, because a part of its trace cannot be read again: ", NameOf(path), ": ",
+        status.message())));
     return;
   }
   EncodeTimeline(steps, &reader, digest->mutable_timeline());
@@ -315,8 +321,8 @@ FilesRead ReadFiles(const std::vector<std::string>& paths, const OpenFile& open)
       read.readable.push_back({path, read.reader.TakeStretches()});
       continue;
     }
-    std::string failure = status.ok() ? absl::StrCat(NameOf(path), " is empty")
-                                      : absl::StrCat(NameOf(path), ": ", status.message());
+    std::string failure = Utf8(status.ok() ? absl::StrCat(NameOf(path), " is empty")
+                                           : absl::StrCat(NameOf(path), ": ", status.message()));
     if (absl::IsDataLoss(status)) {
       // What the reader has seen is not what the file contains: the others, from the begin.
       std::vector<std::string> others = paths;

@@ -20,6 +20,7 @@
 #include "common/files/whole_file.h"
 #include "common/run/outcome.h"
 #include "common/run/reported.h"
+#include "common/text/utf8.h"
 #include "common/threads/thread_group.h"
 
 namespace jobscope::analysis {
@@ -169,7 +170,7 @@ absl::StatusOr<Digests> ReadFiles(const std::string& directory, std::vector<std:
     }
     v1::Digest digest;
     const absl::Status status = ReadMessage(path, &digest);
-    const std::string stem = name.substr(0, name.size() - (sizeof(kSuffix) - 1));
+    const std::string stem = CleanUtf8(name, name.size() - (sizeof(kSuffix) - 1));
     if (!status.ok()) {
       digests.missing.push_back({stem, std::string(status.message())});
       continue;

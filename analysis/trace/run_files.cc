@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/trace/mapped_file.h"
+#include "common/text/utf8.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -27,6 +28,12 @@ constexpr int kMaxParts = 9999;  // as common/run/run_directory.h limits them
 bool IsTraceName(const std::string& name) {
   return name.size() > kSuffix.size() &&
          name.compare(name.size() - kSuffix.size(), kSuffix.size(), kSuffix) == 0;
+}
+
+// Names of files are any bytes, and those of runs and workers are UTF-8.
+std::string Utf8Of(const fs::path& name) {
+  std::string scratch;
+  return std::string(ToUtf8(name.string(), &scratch));
 }
 
 std::string StemOf(const std::string& name) { return name.substr(0, name.size() - kSuffix.size()); }
@@ -155,7 +162,7 @@ absl::StatusOr<RunFiles> FindRunFiles(const std::string& directory) {
   }
   RunFiles run;
   const fs::path plain = fs::absolute(directory).lexically_normal();
-  run.run = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
+  run.run = Utf8Of((plain.has_filename() ? plain : plain.parent_path()).filename());
   ReadManifest(directory, &run);
 
   std::set<std::string> known;
@@ -169,12 +176,15 @@ absl::StatusOr<RunFiles> FindRunFiles(const std::string& directory) {
     if (IsTraceName(name) && known.count(name) == 0) others.push_back(name);
   }
   std::sort(others.begin(), others.end());
+  std::set<std::string> names;
   for (const std::string& name : others) {
     RunWorker worker;
-    worker.name = StemOf(name);
+    worker.name = Utf8Of(StemOf(name));
+    while (!names.insert(worker.name).second) worker.name += '_';
     worker.files = PartsOf(directory, name);
     if (run.has_manifest) {
-      run.warnings.push_back(absl::StrCat(name, " is not in capture.json: taken as a worker"));
+      run.warnings.push_back(
+          absl::StrCat(Utf8Of(name), " is not in capture.json: taken as a worker"));
     }
     run.workers.push_back(std::move(worker));
   }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/analysis/run_fixture.h"
@@ -151,6 +152,34 @@ TEST_F(StaleDigestsTest, DigestsWithoutTheNameOfTheirRunAreTaken) {
   for (v1::Digest& digest : digests->workers) digest.clear_run();
   ASSERT_TRUE(WriteDigests(*digests, digests_.path()).ok());
   EXPECT_EQ(JsonOf(digests_.path()), JsonOf(directory_.path()));
+}
+
+// Another tool's run: names of directories and files are any bytes, those in digests are UTF-8.
+TEST_F(MergeTest, NamesOfFilesThatAreNoUtf8) {
+  const std::string run = directory_.path() + "/run\xff";
+  ASSERT_TRUE(fs::create_directory(run));
+  ASSERT_TRUE(fs::create_directory(run + ".part2"));
+  for (const char* name : {"w\xfe", "w\xff"}) {
+    TraceFile trace;
+    for (int step = 0; step < 10; ++step) {
+      trace.Step(step, step * 10, step * 10 + 10);
+      trace.Event("forward", step * 10, step * 10 + 8);
+    }
+    std::ofstream(run + "/" + name + ".xplane.pb", std::ios::binary) << trace.Bytes();
+  }
+  std::ofstream(run + ".part2/w\xff.xplane.pb") << "no trace";
+  std::ofstream(run + "/broken\xff.xplane.pb") << "no trace";
+  const std::string digests = AddDigests(run);
+  const json report = json::parse(JsonOf(digests));
+  EXPECT_EQ(report.dump(), json::parse(JsonOf(run)).dump());
+  EXPECT_EQ(report["run"], "run?");
+  ASSERT_EQ(report["workers"].size(), 2u) << report["missing"];
+  EXPECT_EQ(report["workers"][0]["name"], "w?");
+  EXPECT_EQ(report["workers"][1]["name"], "w?_");
+  ASSERT_EQ(report["missing"].size(), 1u) << report["missing"];
+  EXPECT_EQ(report["missing"][0]["worker"], "broken?");
+  EXPECT_THAT(report["warnings"].dump(),
+              HasSubstr("a part of its trace is left out: w?.xplane.pb"));
 }
 
 }  // namespace
