@@ -16,7 +16,6 @@ import json
 import os
 import pathlib
 import random
-import re
 import select
 import signal
 import struct
@@ -329,16 +328,23 @@ def cpu_ms(process):
 
 
 def worker_cpu(bench):
-    """Measures the CPU time that captures of 2 s cost a worker that records 10 events/s."""
+    """Measures the CPU time that captures of 2 s cost a worker that records 10 events/s: beyond what it uses without one, and with
+    what it does after the client has its answer."""
+    def used(worker, action):
+        """(CPU ms, wall s) of an action and its aftermath."""
+        begin, before = time.monotonic(), cpu_ms(worker.process)
+        action(worker)
+        time.sleep(SETTLE_S)
+        return cpu_ms(worker.process) - before, time.monotonic() - begin
+
     def measure(start, capture):
         first, later = [], []
         for _ in range(bench.runs):
             worker = start()
+            idle_ms, idle_s = used(worker, lambda _: time.sleep(QUIET_MS / 1e3))
             for figures_of in (first, later):
-                before = cpu_ms(worker.process)
-                capture(worker)
-                figures_of.append(cpu_ms(worker.process) - before)
-                time.sleep(SETTLE_S)
+                busy_ms, busy_s = used(worker, capture)
+                figures_of.append(busy_ms - idle_ms * busy_s / idle_s)
             worker.process.kill()
         return first, later
 
@@ -376,39 +382,29 @@ def start_spread(bench):
 
 
 def step_time(bench):
-    """Measures steps that compute without a pause, with and without a capture. Ours: train_loop's own clock, one
-    process per figure, in turn. Stock: marks in one process."""
-    seconds = 5
-    medians, longests = {False: [], True: []}, {False: [], True: []}
-    for _ in range(bench.runs):
-        for captured in (False, True):
-            own = bench.own("train_loop", f"--seconds={seconds}")
-            if captured:
-                bench.own_capture([own.address], seconds * 1000 - 1000)
-            code = own.process.wait(seconds + 20)
-            match = re.search(r"median ([\d.]+) ms, longest ([\d.]+) ms", own.process.stdout())
-            if code != 0 or match is None:
-                raise AssertionError(own.process.output())
-            medians[captured].append(float(match[1]))
-            longests[captured].append(float(match[2]))
-    ratios = [during / before for before, during in zip(medians[False], medians[True])]
-    longest_ratios = [during / before for before, during in zip(longests[False], longests[True])]
-    bench.end_all()
+    """Measures steps that compute without a pause, as the worker counts them: in one process, with and without a capture in turn."""
+    seconds = 4
 
-    stock, client = bench.stock("tensorflow", "--step_ms=0", "--size=256"), bench.stock_client()
-    stock_ratios, stock_longest, stock_median = [], [], []
-    stock.mark()
-    for _ in range(bench.runs):
-        time.sleep(seconds - 1)  # measured duration, not a wait for an event
-        before = stock.mark()
-        bench.stock_capture(client, [stock.address], seconds * 1000 - 1000)
-        during = stock.mark()
-        stock_median.append(before[0])
-        stock_ratios.append(during[0] / before[0])
-        stock_longest.append(during[1] / before[1])
-    bench.add("median step without a capture (the two programs differ)", "ms", medians[False], stock_median)
-    bench.add("median step during a capture / without", "x", ratios, stock_ratios)
-    bench.add("longest step, with a capture / without", "x", longest_ratios, stock_longest)
+    def measure(worker, capture):
+        medians, ratios, longest_ratios = [], [], []
+        worker.mark()
+        for _ in range(bench.runs):
+            time.sleep(seconds)  # measured duration, not a wait for an event
+            before = worker.mark()
+            capture([worker.address], seconds * 1000)
+            during = worker.mark()
+            medians.append(before[0])
+            ratios.append(during[0] / before[0])
+            longest_ratios.append(during[1] / before[1])
+        bench.end_all()
+        return medians, ratios, longest_ratios
+
+    ours = measure(bench.own("train_loop"), bench.own_capture)
+    client = bench.stock_client()
+    theirs = measure(bench.stock("tensorflow", "--step_ms=0", "--size=256"), lambda *of: bench.stock_capture(client, *of))
+    bench.add("median step without a capture (the two programs differ)", "ms", ours[0], theirs[0])
+    bench.add("median step during a capture / without", "x", ours[1], theirs[1])
+    bench.add("longest step, with a capture / without", "x", ours[2], theirs[2])
 
 
 def build_stock_flood(scratch):

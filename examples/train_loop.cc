@@ -71,6 +71,18 @@ void TrainStep(int64_t step, double slow_ms, InputPipeline* pipeline, TwoLayerNe
   if (step % kStepsPerCheckpoint == 0) JOBSCOPE_INSTANT("checkpoint");
 }
 
+// Set by SIGUSR1, and read once per step: the times are printed, and begin anew.
+std::atomic<bool> report_requested{false};
+
+extern "C" void RequestReport(int) { report_requested = true; }
+
+void Report(const StepTimes& times) {
+  std::printf("steps %llu, median %.2f ms, longest %.2f ms\n",
+              static_cast<unsigned long long>(times.count()), times.median_ms(),
+              times.longest_ms());
+  std::fflush(stdout);
+}
+
 StepTimes Train(const Options& options) {
   SetThreadName("trainer");
   constexpr uint32_t kSeed = 1;
@@ -84,6 +96,10 @@ StepTimes Train(const Options& options) {
     if (options.seconds > 0 && begin - start >= limit) break;
     TrainStep(step, options.slow_ms, &pipeline, &network);
     times.Add(Milliseconds(Clock::now() - begin).count());
+    if (report_requested.exchange(false)) {
+      Report(times);
+      times = StepTimes();
+    }
   }
   return times;
 }
@@ -102,6 +118,7 @@ int Main(int argc, char** argv) {
 
   std::signal(SIGTERM, RequestStop);
   std::signal(SIGINT, RequestStop);
+  std::signal(SIGUSR1, RequestReport);
 
   ProfilerServerOptions server_options;
   server_options.address = options.listen;
@@ -114,10 +131,7 @@ int Main(int argc, char** argv) {
                  server.error().c_str());
   }
 
-  const StepTimes times = Train(options);
-  std::printf("steps %llu, median %.2f ms, longest %.2f ms\n",
-              static_cast<unsigned long long>(times.count()), times.median_ms(),
-              times.longest_ms());
+  Report(Train(options));
   return 0;
 }
 

@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+import signal
 import socket
 import sys
 
@@ -61,6 +62,12 @@ class OwnWorker(Worker):
         if code != 0:
             raise AssertionError(f"worker failed\n{self.process.output()}")
         return self.process.stdout()
+
+    def mark(self):
+        """(median ms, longest ms) of train_loop's steps since the last mark."""
+        self.process.signal(signal.SIGUSR1)
+        match = self.process.expect(r"^steps \d+, median ([\d.]+) ms, longest ([\d.]+) ms", 30)
+        return float(match[1]), float(match[2])
 
     def step_report(self):
         """(steps, median ms, longest ms) that train_loop prints at its end."""
