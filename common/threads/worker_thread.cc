@@ -20,6 +20,7 @@
 #include "common/log/log.h"
 #include "common/process/headroom.h"
 #include "common/process/process_cpus.h"
+#include "common/status/error_reason.h"
 #include "common/sync/mutex.h"
 
 namespace jobscope {
@@ -138,9 +139,11 @@ absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body
     if (error == EINVAL) error = CreateThread(0, &RunLaunch, launch.get(), &thread);
   }
   if (error != 0) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "cannot start the thread ", name, ": ", strerror(error),
-        "; raise the limit on processes (ulimit -u, pids.max) or on memory (ulimit -v)"));
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(
+            "cannot start the thread ", name, ": ", strerror(error),
+            "; raise the limit on processes (ulimit -u, pids.max) or on memory (ulimit -v)")),
+        ErrorReason::kProcessLimit);
   }
   (void)launch.release();  // the thread owns it
   if (tid != nullptr) *tid = IdOf(thread);

@@ -23,8 +23,8 @@ namespace jobscope {
 //   stack       8 MiB, whatever `ulimit -s` says; untouched, it takes only address space
 // Threads that `body` creates inherit all but the stack. An exception of `body` (out of memory) is
 // logged and ends the thread. `tid`, if not null, receives the thread's id, although the thread may
-// not have run yet; 0 if it has ended. RESOURCE_EXHAUSTED: no thread could be created, and `body`
-// has not run.
+// not have run yet; 0 if it has ended. RESOURCE_EXHAUSTED, with the reason of a process limit: no
+// thread could be created, and `body` has not run.
 absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body,
                                pid_t* tid = nullptr);
 

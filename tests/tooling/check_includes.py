@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "common/descriptors": ["common/descriptors"],
     "common/process": ["common/process", "common/descriptors", "common/sync", "common/text", "include", "proto"],
     "common/log": ["common/log", "common/process"],
-    "common/threads": ["common/threads", "common/log", "common/process", "common/sync"],
+    "common/threads": ["common/threads", "common/log", "common/process", "common/status", "common/sync"],
     "common/clock": ["common/clock", "common/process", "common/sync", "include"],
     "common/arguments": ["common/arguments"],
     "common/options": ["common/options", "include", "proto"],

@@ -18,7 +18,10 @@
 #include <new>
 #include <thread>
 
+#include "absl/strings/cord.h"
 #include "common/process/process_cpus.h"
+#include "common/status/error_reason.h"
+#include "tests/no_threads.h"
 
 namespace jobscope {
 namespace {
@@ -172,6 +175,18 @@ TEST(WorkerThread, ExceptionEndsTheThreadAndNotTheProcess) {
               }).ok());
   ran.get_future().wait();
   EXPECT_TRUE(OnWorkerThread<bool>([] { return true; }));
+}
+
+void StartOneThatThereIsNoRoomFor() {
+  AllowNoThreads();
+  const absl::Status status = StartWorkerThread("none", [] {});
+  _exit(status.GetPayload(kReasonPayload) == absl::Cord("PROCESS_LIMIT") ? 0 : 1);
+}
+
+// It tells clients that no wait helps.
+TEST(WorkerThread, OneThatThereIsNoRoomForIsALimitOfTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(StartOneThatThereIsNoRoomFor(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(FreeThreads, CountsUpToWhatIsWanted) { EXPECT_EQ(FreeThreads(5), 5u); }
