@@ -131,11 +131,13 @@ bool IsWait(std::string_view name) {
 bool IsOperator(std::string_view name) { return Contains(name, {"::"}); }
 
 bool IsDevicePlane(std::string_view plane) {
-  return StartsWith(plane, {"/device:GPU:", "/device:TPU:", "/device:CUSTOM:GPU:"});
+  return IsTpuPlane(plane) || StartsWith(plane, {"/device:GPU:", "/device:CUSTOM:GPU:"});
 }
 
+bool IsTpuPlane(std::string_view plane) { return StartsWith(plane, {"/device:TPU:"}); }
+
 bool IsDerivedLine(std::string_view plane, std::string_view line) {
-  if (StartsWith(plane, {"/device:TPU:"})) return line != "XLA Ops";
+  if (IsTpuPlane(plane)) return line != "XLA Ops";
   return IsOneOf(line, {"Steps", "XLA Modules", "XLA Ops", "Async XLA Ops", "Framework Ops",
                         "Framework Name Scope", "Source code", "Launch Stats", "XLA TraceMe"});
 }

@@ -49,6 +49,7 @@ bool IsOperator(std::string_view name);
 
 // Returns whether this is a plane of a GPU or TPU with the kernels that it ran.
 bool IsDevicePlane(std::string_view plane);
+bool IsTpuPlane(std::string_view plane);
 // Returns whether this line of such a plane summarises other lines of it.
 bool IsDerivedLine(std::string_view plane, std::string_view line);
 

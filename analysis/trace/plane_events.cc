@@ -114,13 +114,15 @@ EventMeaning PlaneEvents::Resolve(uint64_t metadata_id) const {
     if (source_stat_ != 0 && stat.metadata_id == source_stat_) source = names_.Text(stat);
     Take(stat, &meaning.facts);
   });
-  meaning.kind = of_device_ ? DeviceEventKind(metadata.name) : HostEventKind(metadata.name);
+  // The display name is the program's own name for it, where that could not be used as the name, or
+  // that of a TPU's operation, whose name is its whole HLO text.
+  const std::string_view display =
+      metadata.display_name.empty() ? metadata.name : metadata.display_name;
+  meaning.kind = of_device_ ? DeviceEventKind(display) : HostEventKind(metadata.name);
   meaning.launches_collective = !of_device_ && LaunchesCollective(metadata.name);
   if (meaning.facts.compilation) meaning.kind = EventKind::kCompilation;
   if (meaning.facts.collective) meaning.kind = EventKind::kCollective;
-  std::string_view name = metadata.name;
-  // The display name is the program's own name for it, where that could not be used as the name.
-  if (!metadata.display_name.empty() && !of_device_) name = metadata.display_name;
+  std::string_view name = display;
   constexpr std::string_view kInputPrefix = "IteratorGetNext ";
   if (name.size() > kInputPrefix.size() && name.substr(0, kInputPrefix.size()) == kInputPrefix) {
     name.remove_prefix(kInputPrefix.size());  // jobscope's prefix for XProf

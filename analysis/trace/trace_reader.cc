@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analysis/trace/device_line.h"
 #include "analysis/trace/event_kinds.h"
 #include "analysis/trace/plane_events.h"
 #include "common/text/utf8.h"
@@ -276,43 +277,22 @@ void TraceReader::ReadAsyncLine(Plane* plane, std::string_view bytes) {
 void TraceReader::ReadDeviceLine(Plane* plane, std::string_view bytes) {
   const LineHeader header = plane->header;
   trace_->has_device = true;
-  Intervals compute;
-  Intervals copies;
-  const auto add = [](Intervals* intervals, const Interval& span) {
-    if (!intervals->empty() && span.begin_ns < intervals->back().begin_ns) {
-      intervals->push_back(span);  // may be out of order: Finish sorts
-    } else {
-      Extend(intervals, span.begin_ns, span.end_ns);
-    }
-  };
+  // Lines overlap each other: Finish computes the union of all.
+  DeviceLine line(IsTpuPlane(plane->name), &trace_->kernels);
   ForEachEvent(bytes, [&](const RawEvent& raw) {
     const EventMeaning& meaning = plane->events.MeaningOf(raw.metadata_id);
     const Interval span = Count(header, raw);
-    trace_->kernels.Count(meaning.name, span.length_ns(), span.length_ns());
-    switch (meaning.kind) {
-      case EventKind::kCopy:
-        add(&copies, span);
-        break;
-      case EventKind::kDeviceCollective:
-      case EventKind::kCollective: {
-        const EventFacts facts = plane->events.FactsOf(raw, meaning.facts);
-        const std::optional<int64_t> correlation = plane->events.CorrelationOf(raw);
-        if (!facts.sequence.has_value()) {
-          kernels_.AddKernel(correlation.value_or(-1), trace_->collectives.size());
-        }
-        trace_->collectives.push_back(
-            CollectiveOf(facts, trace_->kernels[meaning.name].name, {span, /*on_device=*/true}));
-        break;
-      }
-      default:
-        add(&compute, span);
+    line.Add(meaning.name, meaning.kind, span);
+    if (ClassOf(meaning.kind) != StepClass::kTransfer) return;
+    const EventFacts facts = plane->events.FactsOf(raw, meaning.facts);
+    const std::optional<int64_t> correlation = plane->events.CorrelationOf(raw);
+    if (!facts.sequence.has_value()) {
+      kernels_.AddKernel(correlation.value_or(-1), trace_->collectives.size());
     }
+    trace_->collectives.push_back(
+        CollectiveOf(facts, trace_->kernels[meaning.name].name, {span, /*on_device=*/true}));
   });
-  // Lines overlap each other: Finish computes the union of all.
-  Intervals& all_compute = trace_->device_compute;
-  all_compute.insert(all_compute.end(), compute.begin(), compute.end());
-  Intervals& all_copies = trace_->device_copy;
-  all_copies.insert(all_copies.end(), copies.begin(), copies.end());
+  line.Finish(&trace_->device_compute, &trace_->device_copy);
 }
 
 void TraceReader::ReadCounterLine(Plane* plane, std::string_view bytes) {

@@ -226,6 +226,46 @@ TEST_F(TraceReaderTest, KernelsOutsideOfStepsAreNoTimeOfSteps) {
   EXPECT_EQ(times["MemcpyHtoD"], std::make_pair(10'000'000ul, 0ul));
 }
 
+// As XProf writes planes of TPUs: the name of an operation is its whole HLO text, and a loop contains
+// the operations of its body.
+TEST_F(TraceReaderTest, OperationsOfTpusHaveShortNamesAndNest) {
+  TraceFile trace;
+  trace.Step(1, 0, 100);
+  const std::string loop = "%while.1 = (s32[], f32[8]) while(%tuple.2), body=%body";
+  const std::string fusion = "%fusion.3 = f32[8] fusion(%p0), kind=kLoop";
+  const std::string reduce = "%all-reduce.5 = f32[8] all-reduce(%p1), to_apply=%add";
+  const auto add = [&](const std::string& name, double begin_ms, double end_ms) {
+    trace.Event(name, begin_ms, end_ms, {}, {}, "/device:TPU:0");
+  };
+  trace.NameLine("/device:TPU:0", 1, "XLA Ops");
+  add(loop, 10, 60);
+  add(fusion, 12, 30);
+  add(fusion, 30, 40);
+  add(reduce, 45, 50);
+  add(fusion, 70, 80);
+  tensorflow::profiler::XSpace space;
+  ASSERT_TRUE(space.ParseFromString(trace.Bytes()));
+  for (auto& plane : *space.mutable_planes()) {
+    if (plane.name() != "/device:TPU:0") continue;
+    for (auto& [id, metadata] : *plane.mutable_event_metadata()) {
+      const std::string& text = metadata.name();
+      metadata.set_display_name(text.substr(1, text.find(' ') - 1));
+    }
+  }
+  const WorkerView& view = Read({space.SerializeAsString()});
+  EXPECT_THAT(Of(StepClass::kDeviceCompute), ElementsAre(38'000'000));
+  ASSERT_EQ(view.collectives.size(), 1u);
+  EXPECT_EQ(view.texts[view.collectives[0].name], "all-reduce.5");
+  std::map<std::string, std::pair<uint64_t, uint64_t>> times;  // total, and self
+  for (const v1::DigestName& name : digest_.kernels()) {
+    times[name.name()] = {name.total_ns(), name.self_ns()};
+  }
+  EXPECT_EQ(times.size(), 3u);
+  EXPECT_EQ(times["while.1"], std::make_pair(50'000'000ul, 17'000'000ul));
+  EXPECT_EQ(times["fusion.3"], std::make_pair(38'000'000ul, 38'000'000ul));
+  EXPECT_EQ(times["all-reduce.5"], std::make_pair(5'000'000ul, 5'000'000ul));
+}
+
 // Each plane has a name of its own, and a large id for it: a table of all smaller ids, for each
 // plane, would take minutes.
 TEST_F(TraceReaderTest, ManyPlanesWithLargeIds) {
