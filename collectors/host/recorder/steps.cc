@@ -44,6 +44,9 @@ struct Trigger {
   std::atomic<int64_t> closed_step{0};
   std::atomic<uint64_t> opened_ordinal{0};
   std::atomic<uint64_t> closed_ordinal{0};
+  // The newest step whose number is below opened_step: the program counts its steps anew. Several
+  // steps of one number (micro-batches) are no restart.
+  std::atomic<uint64_t> last_restart{0};
   std::atomic<uint64_t> open_ticks{0};
   std::atomic<uint64_t> close_ticks{0};
 };
@@ -61,7 +64,7 @@ bool HasReached(const std::atomic<int64_t>& bound, int64_t number, uint64_t ordi
 // was moved past the end of an epoch.
 bool IsLast(int64_t number, uint64_t ordinal) {
   if (HasReached(g_trigger.last, number, ordinal)) return true;
-  return g_last_fall.load(kRelaxed) > g_trigger.opened_ordinal.load(kRelaxed) &&
+  return g_trigger.last_restart.load(kRelaxed) > g_trigger.opened_ordinal.load(kRelaxed) &&
          static_cast<int64_t>(ordinal) >= g_trigger.last_ordinal.load(kRelaxed);
 }
 
@@ -139,6 +142,9 @@ uint64_t OrdinalOf(int64_t number, uint64_t begin_ticks) {
 void Begin(uint64_t ordinal, bool again, int64_t number, uint64_t begin_ticks) {
   const int64_t previous = g_last_number.exchange(number, kRelaxed);
   if (previous >= number && !again) g_last_fall.store(ordinal, kRelaxed);
+  if (number < g_trigger.opened_step.load(kRelaxed)) {
+    g_trigger.last_restart.store(ordinal, kRelaxed);
+  }
   MaybeOpen(number, previous, ordinal, begin_ticks);
   StepSlot& slot = g_slots[ordinal % kRecentSteps];
   slot.ordinal.store(0, kRelaxed);

@@ -190,6 +190,22 @@ TEST_F(Steps, AWindowThatOpensLateEndsAfterAsManyStepsWhereNumbersRestart) {
   }
 }
 
+// As of a program that marks each micro-batch with its optimizer step's number.
+TEST_F(Steps, AWindowThatOpensLateCountsRepeatedNumbersOnce) {
+  TrainStep(-1000);
+  const auto train_four_times = [](int64_t number) {
+    for (int i = 0; i < 4; ++i) TrainStep(number);
+  };
+  for (int number = 0; number < 4; ++number) train_four_times(number);
+  TrainStep(4);
+  Reader()->arm_trigger(0, 9, JOBSCOPE_BIT_LEVEL1);
+  for (int i = 0; i < 3; ++i) TrainStep(4);
+  for (int number = 5; number < 20; ++number) train_four_times(number);
+  EXPECT_EQ(Trigger().state, JOBSCOPE_TRIGGER_CLOSED);
+  EXPECT_EQ(Trigger().first_step, 4);
+  EXPECT_EQ(Trigger().last_step, 13);
+}
+
 TEST_F(Steps, OneStep) {
   Reader()->arm_trigger(5, 5, JOBSCOPE_BIT_LEVEL1);
   TrainStep(5);
