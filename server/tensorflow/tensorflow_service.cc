@@ -237,9 +237,10 @@ grpc::ServerUnaryReactor* TensorflowService::StartContinuousProfiling(
     if (status.ok()) {
       call->Describe(absl::StrCat("session \"", profile->options.session_id, "\""));
       // Counts as a capture, unless it is refused because one runs.
-      if (!dependencies_.continuous->on()) status = dependencies_.rate->Take(SteadyNow());
+      status = dependencies_.rate->Take(SteadyNow());
       if (status.ok()) {
         status = dependencies_.continuous->Start(*std::move(profile), SteadyNow());
+        if (absl::IsAlreadyExists(status)) dependencies_.rate->GiveBack();
       }
     }
   }
