@@ -15,7 +15,7 @@ constexpr char kNoValue[] =
 
 // For CLI11: return the error's text, empty if there is none.
 
-std::string RefuseFlag(std::string& text) {
+std::string RefuseNoValue(std::string& text) {
   if (text.empty()) return kNoValue;
   if (!absl::StartsWith(text, "--")) return "";
   return absl::StrCat("\"", text, "\" is a flag, not a value; give a value, or leave the flag out");
@@ -45,7 +45,7 @@ void ParseArguments(CLI::App* app, const std::vector<std::string>& arguments) {
   for (CLI::Option* option : app->get_options()) {
     if (option->get_items_expected_max() == 0) continue;  // a switch
     const bool is_number = option->get_type_name() == "INT";
-    option->transform(CLI::Validator(is_number ? ToDecimal : RefuseFlag, ""));
+    option->transform(CLI::Validator(is_number ? ToDecimal : RefuseNoValue, ""));
   }
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   app->parse(reversed);  // takes the arguments from the back

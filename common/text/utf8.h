@@ -32,7 +32,7 @@ std::string_view ToUtf8(std::string_view text, std::string* scratch);
 std::string CleanUtf8(std::string_view text, size_t max_bytes);
 
 // Returns the longest prefix of `utf8` of at most `max_bytes` that cuts no character. Where that is
-// not UTF-8, the first `max_bytes`.
+// not UTF-8, up to 3 bytes less than `max_bytes`.
 std::string_view Utf8Prefix(std::string_view utf8, size_t max_bytes);
 
 }  // namespace jobscope
