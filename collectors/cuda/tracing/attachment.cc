@@ -6,7 +6,10 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "collectors/cuda/libraries/other_profilers.h"
 #include "collectors/cuda/libraries/result_text.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
@@ -53,10 +56,14 @@ constexpr size_t kMinDeviceBuffers = 2;
 // Part of Begin's 3 s: PyTorch's profiler takes a second on first use.
 constexpr absl::Duration kKinetoTimeout = absl::Seconds(2);
 
-// CUPTI puts "CUPTI for " before a subscriber's name. From 13.0 to 13.5, one without a name is the
-// last of these.
-constexpr std::array<std::string_view, 5> kNobody = {"", "CUPTI", "CUPTI for", "CUPTI for ",
-                                                     "CUPTI for <not provided>"};
+// Returns the subscriber's name in what CUPTI tells of it, "CUPTI for <name>"; empty if it has
+// none, which CUPTI 13.0 to 13.5 tell as "CUPTI for <not provided>".
+std::string SubscriberName(absl::string_view told) {
+  told = absl::StripAsciiWhitespace(told);
+  if (!absl::ConsumePrefix(&told, "CUPTI for")) absl::ConsumePrefix(&told, "CUPTI");
+  told = absl::StripAsciiWhitespace(told);
+  return told == "<not provided>" ? "" : std::string(told);
+}
 
 void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* data) {
   Detacher::Get().OnCallback(domain, data);
@@ -101,7 +108,7 @@ std::string Attachment::Owner() {
     (void)api_->cuptiUnsubscribe(other);
     return {};
   }
-  return std::find(kNobody.begin(), kNobody.end(), owner) == kNobody.end() ? owner : "";
+  return SubscriberName(owner);
 }
 
 bool Attachment::GoWithoutSubscription(CuptiResult result) {

@@ -94,8 +94,8 @@ TEST_F(OtherProfilersTest, BesideAnIdleKinetoTracingGoesOnWithoutASubscription) 
     Load(FAKE_TORCH_CUDA);
     options_.finalize = cuda::FinalizeChoice::kAlways;
     // CUPTI 13 tells the last one of a subscriber without a name.
-    for (const char* const owner :
-         {"", "CUPTI", "CUPTI for", "CUPTI for ", "CUPTI for <not provided>"}) {
+    for (const char* const owner : {"", "CUPTI", "CUPTI for", "CUPTI for ",
+                                    "CUPTI for  <not provided>", "CUPTI for <not provided>"}) {
       SCOPED_TRACE(owner);
       driver_.reset();
       gpu().SetOwner(owner);
@@ -262,8 +262,10 @@ TEST_F(OtherProfilersTest, AToolThatCudaWasToldToLoadIsNamed) {
 TEST_F(OtherProfilersTest, ASubscriberWithANameIsNotKineto) {
   InAProcess([this] {
     Load(FAKE_TORCH_CUDA);
-    gpu().SetOwner("CUPTI for XLA");
-    Refused("already being profiled by CUPTI for XLA");
+    for (const char* const owner : {"XLA", "CUPTI for XLA"}) {
+      gpu().SetOwner(owner);
+      Refused("already being profiled by XLA");
+    }
   });
 }
 
