@@ -266,8 +266,7 @@ std::string GpuMonitor::Hang() const {
   absl::Duration since;
   const char* const call = state_->watch.Running(&since);
   if (call == nullptr || since < state_->options.hangs_after) return "";
-  return absl::StrCat(call, " has not returned for ", absl::ToInt64Seconds(since),
-                      " s; the job is not affected");
+  return absl::StrCat(call, " has not returned; the job is not affected");
 }
 
 bool GpuMonitor::Refresh(absl::Duration max_age, std::function<void()> done) {

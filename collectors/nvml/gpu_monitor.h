@@ -72,7 +72,8 @@ class GpuMonitor {
   // Returns whether there is no driver or no GPU and it is too early to retry: `Latest` gives the
   // reason.
   bool RemembersAbsence() const;
-  // Returns "nvmlInit_v2 has not returned for 3 s"; empty if nothing hangs.
+  // Returns "nvmlInit_v2 has not returned; the job is not affected"; empty if nothing hangs. No
+  // time: `capture check` shows workers with equal reasons once.
   std::string Hang() const;
 
   // Requests a snapshot not older than `max_age`. `done` is called on the monitor's thread when it

@@ -18,6 +18,7 @@ namespace jobscope {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -261,6 +262,21 @@ TEST(TableTest, CollectorsThatDifferInANumberAreBothShown) {
   EXPECT_THAT(CheckTable(manifest),
               HasSubstr("collectors of w0 and 1 more: cuda degraded: CUPTI 12.6 is too old\n"
                         "collectors of w1: cuda degraded: CUPTI 12.4 is too old\n"));
+}
+
+TEST(TableTest, ThirtyWorkersWithTheSameCollectorsAreOneLine) {
+  Manifest manifest;
+  manifest.workers.resize(30);
+  for (size_t i = 0; i < manifest.workers.size(); ++i) {
+    manifest.workers[i].address = "w" + std::to_string(i);
+    manifest.workers[i].collectors = {
+        Collector("host", "on"),
+        Collector("nvml", "failed", "nvmlInit_v2 has not returned; the job is not affected")};
+  }
+  EXPECT_THAT(CheckTable(manifest),
+              AllOf(HasSubstr("collectors of w0 and 29 more: host on; nvml failed: nvmlInit_v2 has "
+                              "not returned;\n    the job is not affected\n"),
+                    Not(ContainsRegex("collectors of w[^0]"))));
 }
 
 TEST(TableTest, ColumnsCountCharacters) {
