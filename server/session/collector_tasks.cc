@@ -33,21 +33,22 @@ constexpr auto kLateStartLimitAtShutdown = milliseconds(50);
 constexpr auto kStopLimitAtShutdown = milliseconds(400);
 constexpr auto kReportLimitAtShutdown = milliseconds(100);
 
-// The only collector that watches for steps (host_collector.h).
-constexpr std::string_view kStepWatcher = "host";
+std::string Because(const v1::CollectorState& state) {
+  return absl::StrCat(" (", state.name(), ": ", state.reason(), ")");
+}
 
 }  // namespace
 
 CollectorTasks::Slots CollectorTasks::Choose(const Slots& slots, const ArmRequest& request) {
   Slots chosen;
   for (const std::shared_ptr<CollectorSlot>& slot : slots) {
-    const std::string_view name = slot->collector()->name();
+    const Collector& collector = *slot->collector();
     if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
-      absent_.push_back(CollectorStateOf(
-          name, CollectorState::kWedged,
-          absl::StrCat("it still hangs in the verb ", VerbName(verb), " of an earlier capture")));
-    } else if (const std::string why = slot->collector()->WhyOff(request); !why.empty()) {
-      absent_.push_back(CollectorStateOf(name, CollectorState::kOff, why));
+      NoteAbsent(
+          collector, CollectorState::kWedged,
+          absl::StrCat("it still hangs in the verb ", VerbName(verb), " of an earlier capture"));
+    } else if (const std::string why = collector.WhyOff(request); !why.empty()) {
+      NoteAbsent(collector, CollectorState::kOff, why);
     } else {
       chosen.push_back(slot);
     }
@@ -66,21 +67,25 @@ void CollectorTasks::Create(const Slots& slots, size_t most,
                             const std::shared_ptr<SessionContext>& context) {
   tasks_.reserve(slots.size());  // this list ends every task that has begun
   for (const std::shared_ptr<CollectorSlot>& slot : slots) {
-    const std::string_view name = slot->collector()->name();
+    const Collector& collector = *slot->collector();
     if (tasks_.size() == most) {
-      absent_.push_back(CollectorStateOf(
-          name, CollectorState::kFailed,
-          "no thread for it can be created; raise the limit on threads (ulimit -u)"));
+      NoteAbsent(collector, CollectorState::kFailed,
+                 "no thread for it can be created; raise the limit on threads (ulimit -u)");
       continue;
     }
     std::shared_ptr<CollectorTask> task;
     if (absl::Status status = CollectorTask::Start(slot, context, &task); !status.ok()) {
-      absent_.push_back(
-          CollectorStateOf(name, CollectorState::kFailed, std::string(status.message())));
+      NoteAbsent(collector, CollectorState::kFailed, std::string(status.message()));
       continue;
     }
     tasks_.push_back(std::move(task));
   }
+}
+
+void CollectorTasks::NoteAbsent(const Collector& collector, CollectorState state,
+                                const std::string& reason) {
+  absent_.push_back(CollectorStateOf(collector.name(), state, reason));
+  if (collector.WatchesSteps()) why_unwatched_ = Because(absent_.back());
 }
 
 void CollectorTasks::Arm(const ArmRequest& request) {
@@ -102,15 +107,11 @@ void CollectorTasks::AwaitStarts() {
 }
 
 absl::Status CollectorTasks::CheckStepsAreWatched() const {
+  std::string reason = why_unwatched_;
   for (const auto& task : tasks_) {
-    if (task->status().ok() && !task->abandoned() && task->collector()->WatchesSteps()) {
-      return absl::OkStatus();
-    }
-  }
-  std::string reason;
-  for (const v1::CollectorState& state : StatesAfterArm()) {
-    if (state.name() != kStepWatcher) continue;
-    reason = absl::StrCat(" (", state.name(), ": ", state.reason(), ")");
+    if (!task->collector()->WatchesSteps()) continue;
+    if (task->status().ok() && !task->abandoned()) return absl::OkStatus();
+    reason = Because(StateAfterArm(*task));
   }
   return absl::FailedPreconditionError(
       absl::StrCat("no collector of this process can watch for steps", reason,

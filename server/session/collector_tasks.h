@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -63,11 +64,13 @@ class CollectorTasks {
   const std::vector<v1::CollectorState>& absent() const { return absent_; }
 
  private:
+  void NoteAbsent(const Collector& collector, CollectorState state, const std::string& reason);
   void Await(std::chrono::steady_clock::duration limit);
 
   const CollectorTask::Meanwhile meanwhile_;
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
   std::vector<v1::CollectorState> absent_;
+  std::string why_unwatched_;  // of an absent collector that would watch for steps
   bool shutting_down_ = false;
 };
 

@@ -281,11 +281,12 @@ TEST_F(ProgrammaticCaptureTest, ASecondCaptureIsRefusedAndTheFirstGoesOn) {
 }
 
 TEST_F(ProgrammaticCaptureTest, StepsThatNobodyWatchesAreRefused) {
-  fake_.set_watches_steps(false);
+  fake_.FailIn("arm", absl::FailedPreconditionError("its library is missing"));
   ProgrammaticRequest request = Request();
   request.capture.steps = StepRange{1, 2};
   const absl::Status status = capture_->Start(request);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fake: its library is missing"));
   EXPECT_TRUE(std::filesystem::is_empty(logdir_ + "/plugins/profile"));
   EXPECT_TRUE(capture_->Start(Request()).ok());
   EXPECT_TRUE(capture_->Stop().ok());

@@ -254,8 +254,8 @@ TEST_F(SessionTest, AWaitForStepsThatWasStoppedNeedsNoMoreTime) {
 
 // It would wait for ever, and nobody could capture meanwhile.
 TEST_F(SessionTest, StepsThatNoCollectorWatchesAreRefused) {
-  FakeCollector host("host");
-  host.set_watches_steps(true);
+  FakeCollector watcher("watcher");
+  watcher.set_watches_steps(true);
   const auto refusal = [this] {
     SessionOptions options = For(absl::InfiniteDuration(), "steps");
     options.steps = StepRange{10, 20};
@@ -279,16 +279,16 @@ TEST_F(SessionTest, StepsThatNoCollectorWatchesAreRefused) {
     return std::string(status.message());
   };
   for (const std::string verb : {"arm", "start"}) {
-    FakeCollector failing("host");
+    FakeCollector failing("watcher");
     failing.set_watches_steps(true);
     failing.FailIn(verb, absl::FailedPreconditionError("its library is missing"));
     Make({&failing, &b_});
-    EXPECT_THAT(refusal(), HasSubstr("host: its library is missing"));
+    EXPECT_THAT(refusal(), HasSubstr("watcher: its library is missing"));
     EXPECT_TRUE(Submit(For(absl::Milliseconds(1))).Get().status.ok()) << "the slot is free";
   }
-  host.set_off("nobody wants it");
-  Make({&host, &b_});
-  EXPECT_THAT(refusal(), HasSubstr("host: nobody wants it"));
+  watcher.set_off("nobody wants it");
+  Make({&watcher, &b_});
+  EXPECT_THAT(refusal(), HasSubstr("watcher: nobody wants it"));
   Make({&b_});
   EXPECT_THAT(refusal(), HasSubstr("no collector"));
 }
