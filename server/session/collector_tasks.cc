@@ -21,7 +21,7 @@ using std::chrono::seconds;
 constexpr auto kArmLimit = seconds(5);
 // A collector that needs longer than kStartLimit records what comes after its start. On an
 // overloaded machine, where a job's threads wait for a second to be scheduled, the job still gets
-// its trace.
+// its trace. One that is to watch for steps is abandoned: nothing would end the wait for them.
 constexpr auto kStartLimit = seconds(1);
 constexpr auto kLateStartLimit = milliseconds(500);  // from the end of the recording
 constexpr auto kStopLimit = seconds(2);
@@ -106,7 +106,8 @@ void CollectorTasks::AwaitStarts() {
   for (const auto& task : tasks_) task->AwaitWithoutAbandoning(deadline, meanwhile_);
 }
 
-absl::Status CollectorTasks::CheckStepsAreWatched() const {
+absl::Status CollectorTasks::AwaitStepWatcher() {
+  Await(kStartLimit);
   std::string reason = why_unwatched_;
   for (const auto& task : tasks_) {
     if (!task->collector()->WatchesSteps()) continue;

@@ -40,8 +40,11 @@ class CollectorTasks {
   // both.
   void Start(const StartRequest& request, bool watching_steps);
   void AwaitStarts();
-  // Returns FAILED_PRECONDITION, with the reason, if no collector watches for steps.
-  absl::Status CheckStepsAreWatched() const;
+  // Blocks until the collectors that watch for steps have started, and abandons one that misses the
+  // deadline. Returns FAILED_PRECONDITION, with the reason, if none watches then. Does not notice
+  // one that fails later because memory runs out: the session then waits for steps until its limit,
+  // or until it is stopped.
+  absl::Status AwaitStepWatcher();
   // Collectors that are still starting first get a little more time.
   void Stop(uint64_t end_ticks);
   void Report();

@@ -191,8 +191,7 @@ bool SessionRun::WaitAndStart() {
 
 bool SessionRun::WaitForStepWindow() {
   StartCollectors(/*watching_steps=*/true);
-  tasks_.AwaitStarts();
-  refused_ = tasks_.CheckStepsAreWatched();
+  refused_ = tasks_.AwaitStepWatcher();
   if (!refused_.ok()) return false;
   NoteStarted();
   auto limit = Clock::time_point::max();

@@ -286,6 +286,12 @@ TEST_F(SessionTest, StepsThatNoCollectorWatchesAreRefused) {
     EXPECT_THAT(refusal(), HasSubstr("watcher: its library is missing"));
     EXPECT_TRUE(Submit(For(absl::Milliseconds(1))).Get().status.ok()) << "the slot is free";
   }
+  watcher.HangIn("start");
+  Make({&watcher, &b_});
+  EXPECT_THAT(refusal(), HasSubstr("watcher: it did not return from the verb start in time"));
+  EXPECT_TRUE(Submit(For(absl::Milliseconds(1))).Get().status.ok()) << "the slot is free";
+  EXPECT_THAT(refusal(), HasSubstr("watcher: it still hangs in the verb start"));
+  watcher.Release();
   watcher.set_off("nobody wants it");
   Make({&watcher, &b_});
   EXPECT_THAT(refusal(), HasSubstr("watcher: nobody wants it"));
