@@ -225,8 +225,9 @@ void ProgrammaticCapture::FinishBeforeExit(absl::Time deadline) {
     run->abandoned = true;
   }
   // If no thread can be created, the file stays.
-  (void)StartWorkerThread("jobscope-remove", [run] { run->RemoveIncomplete(); });
-  if (run->AwaitRemoval(kRemovalTime)) return;
+  const absl::Status removes =
+      StartWorkerThread("jobscope-remove", [run] { run->RemoveIncomplete(); });
+  if (run->AwaitRemoval(removes.ok() ? kRemovalTime : absl::ZeroDuration())) return;
   LogLoss(ExitError());
 }
 

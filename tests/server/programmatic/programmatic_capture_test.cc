@@ -31,6 +31,8 @@
 #include "common/clock/monotonic.h"
 #include "jobscope/detail/ticks.h"
 #include "tensorflow/xplane.pb.h"
+#include "tests/again_if_busy.h"
+#include "tests/no_threads.h"
 #include "tests/server/session/fake_collector.h"
 
 namespace {
@@ -112,10 +114,14 @@ class ProgrammaticCaptureTest : public ::testing::Test {
   }
   ~ProgrammaticCaptureTest() override { std::filesystem::remove_all(logdir_); }
 
+  // Also while a thread removes files and directories.
   bool HasPartialFile() const {
-    const std::filesystem::recursive_directory_iterator entries(logdir_);
-    return std::any_of(begin(entries), end(entries),
-                       [](const auto& entry) { return entry.path().extension() == ".partial"; });
+    std::error_code gone;
+    std::filesystem::recursive_directory_iterator entry(logdir_, gone);
+    for (; entry != end(entry); entry.increment(gone)) {
+      if (entry->path().extension() == ".partial") return true;
+    }
+    return false;
   }
 
   ProgrammaticRequest Request() const {
@@ -200,16 +206,39 @@ TEST_F(ProgrammaticCaptureTest, AnExitWaitsForTheFilesUntilItsDeadline) {
 
 // Whether the file was written by then or not.
 TEST_F(ProgrammaticCaptureTest, AnExitThatWaitsNoLongerLeavesNoPartialFile) {
-  ASSERT_TRUE(capture_->Start(Request()).ok());
-  ::testing::internal::CaptureStderr();
-  capture_->FinishBeforeExit(SteadyNow());
-  const auto result = capture_->Stop();  // the session has ended by itself
-  const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_FALSE(HasPartialFile());
-  if (!result.ok()) {
-    EXPECT_THAT(std::string(result.status().message()), HasSubstr("exited"));
-    EXPECT_THAT(log, HasSubstr("was not written: the process exited"));
-  }
+  EXPECT_TRUE(AgainIfBusy([this] {
+    EXPECT_TRUE(capture_->Start(Request()).ok());
+    ::testing::internal::CaptureStderr();
+    capture_->FinishBeforeExit(SteadyNow());
+    const bool removed = !HasPartialFile();  // before the session has ended by itself
+    const auto result = capture_->Stop();
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    EXPECT_FALSE(HasPartialFile());
+    if (!result.ok()) {
+      EXPECT_THAT(std::string(result.status().message()), HasSubstr("exited"));
+      EXPECT_THAT(log, HasSubstr("was not written: the process exited"));
+    }
+    return removed;
+  }));
+}
+
+TEST_F(ProgrammaticCaptureTest, AnExitThatGetsNoThreadWaitsForNoRemoval) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        g_files.Hang({".xplane.pb"});
+        bool held = capture_->Start(Request()).ok();
+        sessions_->Stop("programmatic-1", EndedBy::kRequest);
+        held = g_files.Await(1) && held;
+        AllowNoThreads();
+        ExpectWithin(absl::Milliseconds(400), [this] {
+          const absl::Time before = absl::Now();
+          capture_->FinishBeforeExit(SteadyNow());
+          return absl::Now() - before;
+        });
+        std::_Exit(held && !HasFailure() ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "was not written: the process exited");
 }
 
 // As on a network that is away: when the first file of a further part is created, when the last file
