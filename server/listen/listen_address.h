@@ -24,9 +24,9 @@ struct ListenAddress {
 };
 
 // Parses host:port, [v6]:port or unix:/path, a path that clients can dial (ParseEndpoint). A suffix
-// "+rank" adds `local_rank` to the port, unless the port is 0; a process without local rank is alone
-// on its host, and adds nothing. Returns INVALID_ARGUMENT, which names the invalid part and says
-// what to write.
+// "+rank" adds `local_rank` to the port, unless the port is 0; a process without local rank is
+// alone on its host, and adds nothing. Returns INVALID_ARGUMENT, which names the invalid part and
+// says what to write.
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text,
                                                  std::optional<int> local_rank);
 

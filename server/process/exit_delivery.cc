@@ -15,8 +15,8 @@
 namespace jobscope {
 namespace {
 
-// How long captures may delay the exit of the process. Kubernetes and Slurm grant 30 s after
-// SIGTERM; people wait less.
+// How long captures may delay the exit of the process; a function may need up to 0.5 s more to
+// clean up. Kubernetes and Slurm grant 30 s after SIGTERM; people wait less.
 constexpr absl::Duration kExitGrace = absl::Seconds(1);
 
 // Never destroyed: exit handlers may register others.

@@ -10,8 +10,9 @@ namespace jobscope {
 
 // Registers `deliver`, which runs once when the process exits by exit() or by return from main,
 // however often it is registered; not in a forked child, and not in a process that is killed. All
-// registered functions share one grace period of 1 s, whose end, of SteadyNow, `deliver` receives.
-// `deliver` must not wait for a lock that the thread which called exit() may hold. Thread-safe.
+// registered functions share one grace period of 1 s, whose end, of SteadyNow, `deliver` receives;
+// each may need up to 0.5 s more to clean up. `deliver` must not wait for a lock that the thread
+// which called exit() may hold. Thread-safe.
 void DeliverAtExit(void (*deliver)(absl::Time deadline));
 
 // Lets the registered functions run before the exit handlers and static destructors that are

@@ -128,8 +128,8 @@ absl::Status Named(absl::string_view setting, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(setting, ": ", status.message()));
 }
 
-// Returns the absolute path: the program may change its working directory later. Returns the path as
-// given if it is empty, or the working directory no longer exists.
+// Returns the absolute path: the program may change its working directory later. Returns the path
+// as given if it is empty, or the working directory no longer exists.
 std::string AtStart(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);

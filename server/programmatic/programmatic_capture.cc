@@ -286,7 +286,7 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Session
   }
   manifest.workers.push_back(std::move(worker));
   FillTotals(&manifest);
-  // Small files: an exit that comes meanwhile waits for them.
+  // Small files: an exit that comes meanwhile waits for them, for at most kRemovalTime.
   if (!run->BeginFiles()) return ExitError();
   absl::Status status = run->directory.WriteMarker(run->begun);
   if (!status.ok()) {

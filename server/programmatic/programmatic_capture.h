@@ -52,8 +52,8 @@ class ProgrammaticCapture {
   absl::StatusOr<ProgrammaticResult> Stop();
 
   // The process exits: ends the capture and blocks until its files are on disk, at most until
-  // `deadline` (of SteadyNow). Then removes incomplete files, for which it blocks for at most 0.5 s.
-  // Does not wait for a Start in progress.
+  // `deadline` (of SteadyNow). Then removes an incomplete trace, for which it blocks for at most
+  // 0.5 s. Does not wait for a Start in progress.
   void FinishBeforeExit(absl::Time deadline);
 
  private:

@@ -241,8 +241,8 @@ TEST_F(ProgrammaticCaptureTest, AnExitThatGetsNoThreadWaitsForNoRemoval) {
       ::testing::ExitedWithCode(0), "was not written: the process exited");
 }
 
-// As on a network that is away: when the first file of a further part is created, when the last file
-// is published, and when the exit removes an incomplete file.
+// As on a network that is away: when the first file of a further part is created, when the last
+// file is published, and when the exit removes an incomplete file.
 TEST_F(ProgrammaticCaptureTest, AnExitWaitsForNoFileSystemThatHangs) {
   const std::vector<std::string> cases[] = {
       {".part2"}, {"/capture.json"}, {".xplane.pb", ".xplane.pb.partial"}};
