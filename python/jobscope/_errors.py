@@ -45,7 +45,7 @@ class DiskError(Error, OSError):
 
 
 class StateError(Error):
-    """stop() without start()."""
+    """stop() without start(), or steps that nobody can watch for."""
 
     code = 7
 
