@@ -150,9 +150,9 @@ JOBSCOPE_API int jobscope_capture_start(const char* logdir, const jobscope_captu
  * JOBSCOPE_E_STATE if none was started, or the error of the capture. */
 JOBSCOPE_API int jobscope_capture_stop(jobscope_capture_result* result, char* error,
                                        size_t error_size);
-/* Captures the steps `first` to `last` into `logdir`. Returns 0 when the capture is armed; a
- * separate thread then starts, ends and writes it, without further calls. jobscope_capture_stop
- * returns the result, and ends an open window early. */
+/* Captures the steps `first` to `last` into `logdir`. Returns 0 when the capture is armed, or
+ * JOBSCOPE_E_*: JOBSCOPE_E_STATE if nobody can watch for steps. A thread then starts, ends and
+ * writes it, without further calls; jobscope_capture_stop returns the result, or ends it early. */
 JOBSCOPE_API int jobscope_capture_steps(const char* logdir, int64_t first, int64_t last,
                                         const jobscope_capture_options* options, char* error,
                                         size_t error_size);
@@ -166,7 +166,7 @@ enum {
   JOBSCOPE_E_BUSY = 4,    /* another server or capture of this process runs */
   JOBSCOPE_E_FORKED = 5,  /* a forked child of a process that had a server */
   JOBSCOPE_E_IO = 6,      /* logdir, disk */
-  JOBSCOPE_E_STATE = 7,   /* stop without start */
+  JOBSCOPE_E_STATE = 7,   /* stop without start, or steps that nobody can watch for */
   JOBSCOPE_E_INTERNAL = 8,
 };
 
