@@ -107,8 +107,8 @@ std::vector<CollectiveEvent> CollectivesOf(const StepThread& thread, WorkerTrace
   return all;
 }
 
-// Estimates how much of each kernel's time lies in `accounts`, by the share of all time of its class
-// that does: a capture has kernels before its first and after its last whole step.
+// Estimates how much of each kernel's time lies in `accounts`, by the share of all time of its
+// class that does: a capture has kernels before its first and after its last whole step.
 void SetStepTimesOfKernels(const std::vector<Interval>& accounts, WorkerTrace* trace) {
   const Intervals in_steps = Union(accounts);
   const auto share = [&](const Intervals& all) {

@@ -226,8 +226,8 @@ TEST_F(TraceReaderTest, KernelsOutsideOfStepsAreNoTimeOfSteps) {
   EXPECT_EQ(times["MemcpyHtoD"], std::make_pair(10'000'000ul, 0ul));
 }
 
-// As XProf writes planes of TPUs: the name of an operation is its whole HLO text, and a loop contains
-// the operations of its body.
+// As XProf writes planes of TPUs: the name of an operation is its whole HLO text, and a loop
+// contains the operations of its body.
 TEST_F(TraceReaderTest, OperationsOfTpusHaveShortNamesAndNest) {
   TraceFile trace;
   trace.Step(1, 0, 100);
