@@ -130,12 +130,13 @@ class Link:
             connection = wire.Connection()
             with self._changed:
                 self._open += [client, worker]
+            relayed = {TO_WORKER, TO_CLIENT}
             for source, sink, direction in ((client, worker, TO_WORKER), (worker, client, TO_CLIENT)):
                 source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                arguments = (source, sink, direction, wire.Direction(connection, direction))
+                arguments = (source, sink, direction, wire.Direction(connection, direction), relayed)
                 threading.Thread(target=self._relay, args=arguments, daemon=True).start()
 
-    def _relay(self, source, sink, direction, frames):
+    def _relay(self, source, sink, direction, frames, relayed):
         waiting = collections.deque()  # (when it is due, bytes) or a _Gate
         writer = threading.Thread(target=self._write, args=(sink, direction, waiting), daemon=True)
         writer.start()
@@ -156,6 +157,14 @@ class Link:
             waiting.append((0, _END if in_order else _RESET))
             self._changed.notify_all()
         writer.join()
+        with self._changed:
+            relayed.discard(direction)
+            # Both sides have ended it, and know that.
+            if relayed or self._dead or source not in self._open:
+                return
+            for one in (source, sink):
+                self._open.remove(one)
+                one.close()
 
     def _pass(self, messages):
         """Notes the messages of one frame, and does what they were waited for. A gate if the frame is to be held."""

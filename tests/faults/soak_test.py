@@ -3,13 +3,17 @@
 """The soak judges figures that are made up: what grows, and what makes training slower, is found; what varies, is not."""
 import os
 import random
+import socket
 import sys
 import unittest
 from unittest import mock
 
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "python")]
 
+import link  # noqa: E402
 import soak  # noqa: E402
+import workers  # noqa: E402
 
 CAPTURES = 1000
 
@@ -92,6 +96,23 @@ class StepTimes(unittest.TestCase):
     def test_too_few_blocks_decide_nothing(self):
         for median_us in (600, 900):
             self.assertIsNone(self.speed(times(median_us), times(600, blocks=soak.MIN_BLOCKS - 1)))
+
+
+class EndedConnections(unittest.TestCase):
+    def test_the_relay_keeps_none(self):
+        """Thousands of captures would leave it without descriptors."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            relay = link.Link(f"127.0.0.1:{server.getsockname()[1]}")
+            self.addCleanup(relay.close)
+            before = len(os.listdir("/proc/self/fd"))
+            for _ in range(20):
+                with socket.create_connection(("127.0.0.1", int(relay.address.rsplit(":", 1)[1]))) as client:
+                    worker, _ = server.accept()
+                    client.shutdown(socket.SHUT_WR)
+                    self.assertEqual(worker.recv(1), b"")
+                    worker.close()
+                    self.assertEqual(client.recv(1), b"")
+            self.assertTrue(workers.until(lambda: len(os.listdir("/proc/self/fd")) <= before))
 
 
 if __name__ == "__main__":
