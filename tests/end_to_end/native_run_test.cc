@@ -157,11 +157,12 @@ TEST_F(NativeRunTest, ASilentCrowdHoldsNobodyUp) {
   const std::string silent = absl::StrCat("127.1.[1-2].[1-150]:", ntohs(address.sin_port));
   const std::string first = StartWorker({}).address();
   const std::string last = StartWorker({}).address();
-  const absl::Duration timeout = absl::Seconds(8);
+  const absl::Duration timeout = absl::Seconds(30);
   json manifest;
   int tries = 0;
-  // It takes 0.8 s on a machine with nothing else to do, and must not wait for the first silent
-  // one. On a busy one a worker may be armed too late for the common instant, and says so.
+  // It takes 0.8 s on a machine with nothing else to do, and must not wait for a silent one. On a
+  // busy one the places of the silent ones come free later (twice the time of an answer), and a
+  // worker may be armed too late for the common instant, and says so.
   EXPECT_TRUE(AgainIfBusy([&] {
     // Those of the last try still stand in the queue, which would be full.
     for (int fd; (fd = accept(listener, nullptr, nullptr)) >= 0;) close(fd);
@@ -173,7 +174,7 @@ TEST_F(NativeRunTest, ASilentCrowdHoldsNobodyUp) {
     const absl::Duration took =
         absl::FromUnixNanos(manifest["started_unix_ns"].get<int64_t>()) - before;
     std::printf("started %.3f s after the command\n", absl::ToDoubleSeconds(took));
-    return took < absl::Seconds(2) && manifest.dump().find("after the others") == std::string::npos;
+    return took < timeout / 2 && manifest.dump().find("after the others") == std::string::npos;
   })) << manifest;
   ASSERT_EQ(manifest["workers"].size(), 302u);
   for (const json* worker : {&manifest["workers"][0], &manifest["workers"][301]}) {
