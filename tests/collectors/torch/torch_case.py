@@ -62,13 +62,19 @@ class Case(attached.TestCase):
         (collector,) = [one for one in worker["collectors"] if one["name"] == "torch"]
         return worker, collector, xspace.host_events(run)
 
-    @machine.again_if_busy(0.5)
-    def capture(self, *arguments, steps=0):
-        """One with at least so many steps, and without a loss."""
+    @machine.again_if_busy(0.1)
+    def whole_capture(self, *arguments):
         worker, collector, events = self.end(*self.begin(*arguments))
-        self.assertGreaterEqual(worker.get("steps", 0), steps, worker)
         self.assertEqual(worker["lost"], 0, worker)
         return worker, collector, events
+
+    def capture(self, *arguments, steps=0):
+        """One without a loss, and with at least so many steps, of which a busy machine makes fewer in that time."""
+        for _ in range(20):
+            worker, collector, events = self.whole_capture(*arguments)
+            if worker.get("steps", 0) >= steps:
+                return worker, collector, events
+        return self.fail(f"not {steps} steps: {worker}")
 
     def traces(self):
         """Files of the last capture."""
