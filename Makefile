@@ -121,6 +121,8 @@ asan: ## Runs all tests with AddressSanitizer and UBSan, those of the shipped li
 	$(BUILD) asan
 	$(CTEST) --preset asan -LE 'long|interop' $(CTEST_ARGS)
 
+# Instrumented programs are several times as slow, and some tests' workers must keep up.
+asan-unit: TEST_JOBS = $$((2 * $(JOBS)))
 asan-unit: ## Runs the unit and service tests with AddressSanitizer, LeakSanitizer and UBSan
 	tools/install_deps.sh build test
 	$(CONFIGURE) asan -DJOBSCOPE_PIC_DEPS=
