@@ -79,13 +79,16 @@ TEST(DiffTest, WhatBecameFasterExplainsNoSlowerRun) {
 class DiffRunsTest : public RunFixture {
  protected:
   Digests Run(double forward_ms, int ranks = 2) {
-    const TemporaryDirectory directory;
     workers_ = json::array();
     AddRanks(
         ranks, 20, [](int, int) { return 2.0; }, [&](int, int) { return forward_ms; });
+    return DigestsOfRun();
+  }
+  // Of the run whose workers were added.
+  Digests DigestsOfRun() {
     WriteManifest();
     const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
-    EXPECT_TRUE(digests.ok());
+    EXPECT_TRUE(digests.ok()) << digests.status();
     return digests.ok() ? *digests : Digests();
   }
 };
@@ -109,10 +112,7 @@ TEST_F(DiffRunsTest, RanksInStepMakeNoMoreSamples) {
     AddRanks(
         16, 6, [](int, int) { return 2.0; },
         [&](int, int step) { return forward_ms + step % 2 * 20; });
-    WriteManifest();
-    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
-    EXPECT_TRUE(digests.ok());
-    return digests.ok() ? *digests : Digests();
+    return DigestsOfRun();
   };
   const Digests before = run(30);
   const Digests after = run(45);
@@ -141,10 +141,7 @@ TEST_F(DiffRunsTest, WorkersBesideEachOtherMakeNoMoreSamples) {
       }
       AddWorker(static_cast<int>(w), "node0", trace);
     }
-    WriteManifest();
-    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
-    EXPECT_TRUE(digests.ok());
-    return digests.ok() ? *digests : Digests();
+    return DigestsOfRun();
   };
   const auto diff = [&](const std::vector<int>& counts) {
     const Digests before = run(counts, 100);
@@ -177,10 +174,7 @@ TEST_F(DiffRunsTest, KernelsOutsideOfStepsAreNoChange) {
     }
     workers_ = json::array();
     AddWorker(0, "node0", trace);
-    WriteManifest();
-    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
-    EXPECT_TRUE(digests.ok());
-    return digests.ok() ? *digests : Digests();
+    return DigestsOfRun();
   };
   const Digests before = run(0);
   const Digests after = run(10);
@@ -209,10 +203,7 @@ TEST_F(DiffRunsTest, WhatOneRunDoesNotKnowIsAbsentAndNot0) {
     }
     workers_ = json::array();
     AddWorker(0, "node0", trace);
-    WriteManifest();
-    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
-    EXPECT_TRUE(digests.ok());
-    return digests.ok() ? *digests : Digests();
+    return DigestsOfRun();
   };
   const Digests before = run(false);
   const Digests after = run(true);
@@ -249,10 +240,7 @@ TEST_F(DiffRunsTest, WaitingIsNotWhatGrewWhereRanksRunInStep) {
     AddRanks(
         8, 20, [](int, int) { return 2.0; },
         [&](int rank, int) { return rank == 3 ? slow_ms : 30.0; });
-    WriteManifest();
-    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
-    EXPECT_TRUE(digests.ok());
-    return digests.ok() ? *digests : Digests();
+    return DigestsOfRun();
   };
   const Digests before = run(30);
   const Digests after = run(70);

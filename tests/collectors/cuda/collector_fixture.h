@@ -115,6 +115,19 @@ class CudaCollectorTest : public ::testing::Test {
   }
   // Ends the capture after all that the test has let happen: kernels end a little after now.
   void Finish() { session().StopAt(session().Now() + 1'000'000'000); }
+  // Ends a capture of one kernel in which a call hangs: the kernel is there, and the reason.
+  // Returns how long that took.
+  absl::Duration FinishInAHang(const std::string& reason) {
+    const absl::Time before = absl::Now();
+    Finish();
+    const absl::Duration took = absl::Now() - before;
+    session().ExpectIdentity();
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_EQ(session().report().state, CollectorState::kDegraded);
+    EXPECT_NE(session().report().reason.find(reason), std::string::npos)
+        << session().report().reason;
+    return took;
+  }
   std::vector<std::string> LineNames(const std::string& plane_name) {
     std::vector<std::string> names;
     for (const auto& plane : session().space().planes()) {

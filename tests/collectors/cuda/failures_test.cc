@@ -260,17 +260,9 @@ TEST_F(CudaFailuresTest, AHangAtTheEndKeepsWhatThereIs) {
       Begin();
       EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
       gpu().Hang(function);
-      const absl::Time before = absl::Now();
-      Finish();
-      const absl::Duration took = absl::Now() - before;
-      session().ExpectIdentity();
-      EXPECT_EQ(session().Named(kAddName).size(), 1u);
-      EXPECT_EQ(session().report().state, CollectorState::kDegraded);
-      EXPECT_THAT(session().report().reason, HasSubstr(function));
+      const absl::Duration took = FinishInAHang(function);
       gpu().Release();
-      const absl::Time deadline = absl::Now() + absl::Seconds(10);
-      while (gpu().IsSubscribed() != 0 && absl::Now() < deadline) std::this_thread::yield();
-      EXPECT_EQ(gpu().IsSubscribed(), 0);
+      ExpectUnsubscribed();
       return took;
     });
   }
