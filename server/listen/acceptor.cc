@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/listen/acceptor.h"
 
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,10 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
-#include <functional>
-#include <iterator>
 #include <new>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -34,61 +27,20 @@
 #include "common/log/log.h"
 #include "common/process/headroom.h"
 #include "common/threads/worker_thread.h"
+#include "server/listen/acceptor_limits.h"
+#include "server/listen/connection_table.h"
 #include "server/listen/held_descriptors.h"
 #include "server/listen/peer_text.h"
 
 namespace jobscope {
 namespace {
 
-// Interval at which the acceptor retries when nothing can be accepted.
-constexpr int64_t kRetryNs = 250'000'000;
-// Maximum number of closed connections that gRPC has not released, and the interval of retries.
-// gRPC releases them within a millisecond, unless its threads wait for a processor: without the
-// limit, 1,000 callers then took all descriptors of the process.
-constexpr size_t kMaxClosing = 8;
-constexpr int64_t kClosingRetryNs = 1'000'000;
-constexpr size_t kUnknownQueue = 1'000;
+using Stage = Connection::Stage;
+
 constexpr int64_t kMinWarningIntervalNs = 60'000'000'000;
 constexpr char kMoreMemory[] = "Raise its limit (ulimit -v, ulimit -d)";
 
 int64_t NowNs() { return static_cast<int64_t>(MonotonicNow()); }
-
-enum class Stage {
-  kSilent,  // `own_fd` is the only descriptor
-  kGiven,   // gRPC has `grpc_fd`; `own_fd` detects when that is closed, and can end it
-  kProven,  // a request arrived, or cannot be attributed: only gRPC has it
-  kClosed,  // ended, and gRPC had not noticed when it was last looked at
-};
-
-struct Connection {
-  Stage stage = Stage::kSilent;
-  size_t listener = 0;
-  int own_fd = -1;
-  int grpc_fd = -1;
-  ino_t inode = 0;  // of the socket: tells whether `grpc_fd` is still its number
-  int64_t accepted_ns = 0;
-  std::string peer;
-
-  // A silent connection will need its second descriptor. Closed ones have a bound of their own.
-  size_t descriptors() const {
-    if (stage == Stage::kClosed) return 0;
-    return stage == Stage::kProven ? 1 : 2;
-  }
-};
-
-// Number of connections that the kernel has established and the server has not accepted. If the
-// kernel does not say (unix sockets), a number that counts as a long queue.
-size_t QueueLength(int listener_fd) {
-  tcp_info info = {};
-  socklen_t size = sizeof(info);
-  if (getsockopt(listener_fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return kUnknownQueue;
-  return info.tcpi_unacked;  // for a listener: the length of its accept queue
-}
-
-ino_t InodeOf(int fd) {
-  struct stat info = {};
-  return fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
-}
 
 }  // namespace
 
@@ -96,7 +48,7 @@ ino_t InodeOf(int fd) {
 class Acceptor::Loop {
  public:
   Loop(std::vector<ListenSocket> listeners, const AcceptorLimits& limits)
-      : listeners_(std::move(listeners)), limits_(limits) {}
+      : listeners_(std::move(listeners)), limits_(limits), connections_(limits) {}
   ~Loop() {
     if (wake_fd_ >= 0 && !abandoned_) close(wake_fd_);
   }
@@ -110,26 +62,18 @@ class Acceptor::Loop {
   void Poll();
   void RunOnce();  // after Poll
   void AwaitRetry();
+  bool Ending();
   // Ends without closing anything: the numbers may be the program's.
   void Abandon();
   int TimeoutMs(int64_t now_ns) const;
   void TakeMessages();
   // Handles the events of a connection. Returns false if the connection has ended.
   bool Serve(Connection* connection, short events, int64_t now_ns);
-  bool Give(Connection* connection);
+  bool HandOverToGrpc(Connection* connection);
   void AcceptFrom(size_t listener, int64_t now_ns);
-  // Returns whether there is room for one more connection. Closes the oldest one that may be
-  // closed, and pauses accepting while there is no room.
-  bool MakeRoom(int listener_fd, int64_t now_ns);
-  bool HasRoom() const;
-  size_t CountClosing() const;
-  void ForgetEnded();
-  void Close(Connection* connection);
-  // Closes it; it remains in the list for as long as gRPC has it.
-  std::vector<Connection>::iterator End(std::vector<Connection>::iterator connection);
   void Pause(int64_t until_ns) { paused_until_ns_ = until_ns; }
   void PauseAndWarn(int64_t now_ns, absl::string_view why) {
-    Pause(now_ns + kRetryNs);
+    Pause(now_ns + kAcceptRetryNs);
     Warn(why, "Raise the limit on open files (ulimit -n) if that lasts");
   }
   // Logs at most one warning per minute. Does not throw.
@@ -143,11 +87,11 @@ class Acceptor::Loop {
   HeldDescriptors held_;  // the listeners and `wake_fd_`; constant after Prepare
   absl::Notification ended_;
 
+  ConnectionTable connections_;
+
   // Used by the thread only.
   std::vector<pollfd> polled_;
-  std::vector<Connection> connections_;  // oldest first
-  int64_t paused_until_ns_ = 0;          // 0: accepts
-  size_t waiting_ = 0;                   // the longest queue since it was last empty
+  int64_t paused_until_ns_ = 0;  // 0: accepts
   int64_t warned_ns_ = 0;
   bool abandoned_ = false;
 
@@ -155,9 +99,6 @@ class Acceptor::Loop {
   bool running_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;  // the descriptors, at its end
-  // Peers of given ones. An insertion without memory leaves a set as it was, Abseil's not.
-  std::set<std::string, std::less<>> unproven_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::string> proven_ ABSL_GUARDED_BY(mutex_);  // not seen by the thread yet
 };
 
 absl::Status Acceptor::Loop::Prepare(HandOver hand_over, Admit admit) {
@@ -171,7 +112,7 @@ absl::Status Acceptor::Loop::Prepare(HandOver hand_over, Admit admit) {
   }
   held_.Add(wake_fd_);
   for (const ListenSocket& listener : listeners_) held_.Add(listener.fd());
-  connections_.reserve(limits_.max_descriptors + kMaxClosing);
+  connections_.Reserve();
   polled_.reserve(1 + listeners_.size() + limits_.max_descriptors);
   const absl::MutexLock lock(&mutex_);
   running_ = true;
@@ -196,13 +137,13 @@ void Acceptor::Loop::End() {
 }
 
 void Acceptor::Loop::NoteRequest(absl::string_view peer) {
-  {
-    const absl::MutexLock lock(&mutex_);
-    const auto found = unproven_.find(peer);
-    if (found == unproven_.end()) return;
-    proven_.push_back(std::move(unproven_.extract(found).value()));
-  }
+  if (!connections_.NoteRequest(peer)) return;
   if (held_.AllOpen()) eventfd_write(wake_fd_, 1);
+}
+
+bool Acceptor::Loop::Ending() {
+  const absl::MutexLock lock(&mutex_);
+  return ending_;
 }
 
 void Acceptor::Loop::Abandon() {
@@ -216,17 +157,13 @@ void Acceptor::Loop::Abandon() {
 }
 
 void Acceptor::Loop::Run() {
-  const auto ending = [this] {
-    const absl::MutexLock lock(&mutex_);
-    return ending_;
-  };
-  while (!ending()) {
+  while (!Ending()) {
     try {
       Poll();
       if (!held_.AllOpen()) return Abandon();
       RunOnce();
     } catch (const std::bad_alloc&) {
-      Pause(NowNs() + kRetryNs);
+      Pause(NowNs() + kAcceptRetryNs);
       Warn("the process has no memory left", kMoreMemory);
       AwaitRetry();  // a connection with data to read would end the next poll at once
     }
@@ -236,7 +173,7 @@ void Acceptor::Loop::Run() {
     const absl::MutexLock lock(&mutex_);
     closing_ = true;
   }
-  for (Connection& connection : connections_) Close(&connection);
+  connections_.CloseAll();
   listeners_.clear();
   ended_.Notify();
 }
@@ -251,7 +188,7 @@ void Acceptor::Loop::RunOnce() {
     if (Serve(&*connection, events, now_ns)) {
       ++connection;
     } else {
-      connection = End(connection);
+      connection = connections_.End(connection);
       paused_until_ns_ = 0;  // there may be room
     }
   }
@@ -267,7 +204,7 @@ void Acceptor::Loop::Poll() {
   for (const ListenSocket& listener : listeners_) {
     polled_.push_back({paused_until_ns_ != 0 ? -1 : listener.fd(), POLLIN, 0});
   }
-  for (const Connection& connection : connections_) {
+  for (const Connection& connection : connections_.all()) {
     if (connection.own_fd < 0) continue;
     const bool silent = connection.stage == Stage::kSilent;
     polled_.push_back({connection.own_fd, silent ? short{POLLIN} : short{0}, 0});
@@ -279,17 +216,17 @@ void Acceptor::Loop::Poll() {
   if (error != EINTR) AwaitRetry();
 }
 
-// Blocks until kRetryNs have passed, or TakeMessages has something to do.
+// Blocks until kAcceptRetryNs have passed, or TakeMessages has something to do.
 void Acceptor::Loop::AwaitRetry() {
-  if (poll(polled_.data(), 1, kRetryNs / 1'000'000) >= 0 || errno == EINTR) return;
+  if (poll(polled_.data(), 1, kAcceptRetryNs / 1'000'000) >= 0 || errno == EINTR) return;
   polled_[0].revents = 0;  // not even one descriptor can be polled
-  const timespec retry = {0, kRetryNs};
+  const timespec retry = {0, kAcceptRetryNs};
   nanosleep(&retry, nullptr);
 }
 
 int Acceptor::Loop::TimeoutMs(int64_t now_ns) const {
   int64_t next_ns = paused_until_ns_ == 0 ? INT64_MAX : paused_until_ns_;
-  for (const Connection& connection : connections_) {
+  for (const Connection& connection : connections_.all()) {
     if (connection.stage != Stage::kSilent) continue;
     next_ns = std::min(next_ns, connection.accepted_ns + absl::ToInt64Nanoseconds(limits_.silence));
   }
@@ -300,24 +237,13 @@ int Acceptor::Loop::TimeoutMs(int64_t now_ns) const {
 void Acceptor::Loop::TakeMessages() {
   eventfd_t ignored = 0;
   if (polled_[0].revents != 0) eventfd_read(wake_fd_, &ignored);
-  std::vector<std::string> proven;
-  {
-    const absl::MutexLock lock(&mutex_);
-    proven.swap(proven_);
-  }
-  for (const std::string& peer : proven) {
-    for (Connection& connection : connections_) {
-      if (connection.stage != Stage::kGiven || connection.peer != peer) continue;
-      connection.stage = Stage::kProven;
-      paused_until_ns_ = 0;  // there may be room
-    }
-  }
+  if (connections_.TakeProven()) paused_until_ns_ = 0;  // there may be room
 }
 
 bool Acceptor::Loop::Serve(Connection* connection, short events, int64_t now_ns) {
   switch (connection->stage) {
     case Stage::kSilent:
-      if (events != 0) return Give(connection);
+      if (events != 0) return HandOverToGrpc(connection);
       return now_ns < connection->accepted_ns + absl::ToInt64Nanoseconds(limits_.silence);
     case Stage::kGiven:
       return events == 0;  // otherwise gRPC, or the peer, has closed it
@@ -330,7 +256,7 @@ bool Acceptor::Loop::Serve(Connection* connection, short events, int64_t now_ns)
   return true;
 }
 
-bool Acceptor::Loop::Give(Connection* connection) {
+bool Acceptor::Loop::HandOverToGrpc(Connection* connection) {
   char byte = 0;
   const ssize_t peeked = recv(connection->own_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (peeked < 0 && (errno == EAGAIN || errno == EINTR)) return true;
@@ -341,20 +267,8 @@ bool Acceptor::Loop::Give(Connection* connection) {
   }
   const bool admitted =
       !admit_ || admit_(connection->listener, connection->own_fd, connection->peer);
-  {
-    const absl::MutexLock lock(&mutex_);
-    if (ending_) return false;  // gRPC may have shut down
-    if (admitted && !connection->peer.empty()) unproven_.insert(connection->peer);
-  }
-  connection->inode = InodeOf(connection->own_fd);
-  if (connection->peer.empty() && admitted) {  // its requests cannot be attributed
-    connection->grpc_fd = std::exchange(connection->own_fd, -1);
-    connection->stage = Stage::kProven;
-  } else {
-    connection->stage = Stage::kGiven;
-    connection->grpc_fd = fcntl(connection->own_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    if (connection->grpc_fd < 0) return false;
-  }
+  if (Ending()) return false;  // gRPC may have shut down
+  if (!connections_.Give(connection, admitted)) return false;
   hand_over_(connection->listener, listeners_[connection->listener].fd(), connection->grpc_fd,
              admitted);
   return true;
@@ -362,7 +276,8 @@ bool Acceptor::Loop::Give(Connection* connection) {
 
 void Acceptor::Loop::AcceptFrom(size_t listener, int64_t now_ns) {
   const int listener_fd = listeners_[listener].fd();
-  if (!MakeRoom(listener_fd, now_ns)) return;
+  const int64_t retry_ns = connections_.MakeRoom(listener_fd, now_ns);
+  if (retry_ns != 0) return Pause(retry_ns);
   // Plus two for the connection itself, and one that AboveStandard gives back.
   const size_t wanted = limits_.free_descriptors + 3;
   if (FreeDescriptors(wanted) < wanted) {
@@ -380,91 +295,8 @@ void Acceptor::Loop::AcceptFrom(size_t listener, int64_t now_ns) {
     if (std::find(kPassing.begin(), kPassing.end(), errno) != kPassing.end()) return;
     return PauseAndWarn(now_ns, strerror(errno));
   }
-  connections_.emplace_back();  // capacity is reserved
-  Connection& connection = connections_.back();
-  connection.own_fd = fd;
-  connection.listener = listener;
-  connection.accepted_ns = now_ns;
+  Connection& connection = connections_.Add(fd, listener, now_ns);
   connection.peer = PeerText(peer);
-}
-
-bool Acceptor::Loop::HasRoom() const {
-  size_t descriptors = 2;  // for the new one
-  for (const Connection& connection : connections_) descriptors += connection.descriptors();
-  return descriptors <= limits_.max_descriptors;
-}
-
-size_t Acceptor::Loop::CountClosing() const {
-  return static_cast<size_t>(std::count_if(
-      connections_.begin(), connections_.end(),
-      [](const Connection& connection) { return connection.stage == Stage::kClosed; }));
-}
-
-// gRPC does not report when it closes a connection.
-void Acceptor::Loop::ForgetEnded() {
-  const auto ended = std::stable_partition(connections_.begin(), connections_.end(),
-                                           [](const Connection& connection) {
-                                             return connection.stage == Stage::kSilent ||
-                                                    InodeOf(connection.grpc_fd) == connection.inode;
-                                           });
-  std::for_each(ended, connections_.end(), [this](Connection& connection) { Close(&connection); });
-  connections_.erase(ended, connections_.end());
-}
-
-bool Acceptor::Loop::MakeRoom(int listener_fd, int64_t now_ns) {
-  if (CountClosing() >= kMaxClosing) {
-    ForgetEnded();
-    if (CountClosing() >= kMaxClosing) {
-      Pause(now_ns + kClosingRetryNs);
-      return false;
-    }
-  }
-  if (HasRoom()) {
-    waiting_ = 0;
-    return true;
-  }
-  ForgetEnded();
-  if (HasRoom()) return true;
-  const auto oldest = [this](Stage stage) {
-    return std::find_if(
-        connections_.begin(), connections_.end(),
-        [stage](const Connection& connection) { return connection.stage == stage; });
-  };
-  auto victim = oldest(Stage::kSilent);
-  if (victim == connections_.end()) victim = oldest(Stage::kGiven);
-  if (victim == connections_.end()) {
-    Pause(now_ns + kRetryNs);
-    return false;
-  }
-  waiting_ = std::max({waiting_, QueueLength(listener_fd), size_t{1}});
-  const auto places = static_cast<int64_t>(limits_.max_descriptors / 2);
-  const int64_t min_age_ns = absl::ToInt64Nanoseconds(
-      std::min(limits_.min_age, limits_.max_wait * places / static_cast<int64_t>(waiting_)));
-  if (now_ns < victim->accepted_ns + min_age_ns) {
-    Pause(victim->accepted_ns + min_age_ns);
-    return false;
-  }
-  shutdown(victim->own_fd, SHUT_RDWR);  // also acts on gRPC's descriptor: it is the same socket
-  End(victim);
-  return HasRoom();
-}
-
-void Acceptor::Loop::Close(Connection* connection) {
-  if (connection->own_fd >= 0) close(std::exchange(connection->own_fd, -1));
-  if (connection->stage != Stage::kGiven) return;
-  const absl::MutexLock lock(&mutex_);
-  unproven_.erase(connection->peer);
-}
-
-std::vector<Connection>::iterator Acceptor::Loop::End(
-    std::vector<Connection>::iterator connection) {
-  Close(&*connection);
-  if (connection->stage != Stage::kGiven || connection->grpc_fd < 0 ||
-      InodeOf(connection->grpc_fd) != connection->inode) {
-    return connections_.erase(connection);
-  }
-  connection->stage = Stage::kClosed;
-  return std::next(connection);
 }
 
 void Acceptor::Loop::Warn(absl::string_view why, absl::string_view remedy) {

@@ -5,36 +5,16 @@
 #define SERVER_LISTEN_ACCEPTOR_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "server/limits.h"
+#include "server/listen/acceptor_limits.h"
 #include "server/listen/listen_socket.h"
 
 namespace jobscope {
-
-struct AcceptorLimits {
-  // Descriptors of all connections together. A connection holds one, and a second one from its
-  // first byte to its first request.
-  size_t max_descriptors = limits::kMaxConnectionDescriptors;
-  // The acceptor accepts nothing while the process could open fewer descriptors than this.
-  size_t free_descriptors = limits::kFreeDescriptors;
-  // A peer that sends something while less memory can be mapped is disconnected.
-  uint64_t free_bytes = limits::kConnectionBytes;
-  // How long a connection may stay silent.
-  absl::Duration silence = limits::kMaxSilence;
-  // A handshake takes milliseconds, on a busy machine some hundred. A connection younger than
-  // `min_age` is not closed, as long as those that wait behind it are accepted within `max_wait`.
-  absl::Duration min_age = absl::Seconds(1);
-  absl::Duration max_wait = absl::Seconds(2);
-  // How long Stop waits for the thread, which may be inside gRPC.
-  absl::Duration stop = absl::Seconds(2);
-};
 
 // Replaces gRPC's own listener, which ends permanently when accept() fails once because no
 // descriptor is free, and which accepts every connection. This one
