@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/clock/clock.h"
+#include "rpc/server_ended.h"
 #include "server/rpc/raw_message.h"
 
 namespace jobscope {
@@ -61,7 +62,7 @@ void ClockStream::OnTick() {
 }
 
 void ClockStream::OnServerEnds() {
-  Finish(absl::UnavailableError("the profiler server of this process has ended"));
+  Finish(absl::UnavailableError(kServerEndedText));
 }
 
 std::string ClockStream::Outcome() const { return absl::StrCat(pings_, " pings"); }

@@ -16,8 +16,6 @@ namespace jobscope {
 NativeCapture::NativeCapture(Dependencies dependencies, std::string key, SessionOptions options)
     : dependencies_(std::move(dependencies)), key_(std::move(key)), options_(std::move(options)) {}
 
-// ---- callbacks of the session, on its thread ----
-
 NativeCapture::StreamId NativeCapture::Submit(std::shared_ptr<StreamCall> stream,
                                               absl::Time deadline) {
   StreamId id = 0;
@@ -37,6 +35,8 @@ NativeCapture::StreamId NativeCapture::Submit(std::shared_ptr<StreamCall> stream
   ticket_ = ticket;
   return id;
 }
+
+// ---- callbacks of the session, on its thread ----
 
 void NativeCapture::OnArmed(const SessionArmed& armed) {
   armed.store->SetListener([waker = waker_] { waker->Wake(); });

@@ -70,8 +70,7 @@ class ProgrammaticCapture {
   const v1::Identity identity_;
   Mutex mutex_;
   std::shared_ptr<Run> run_ ABSL_GUARDED_BY(mutex_);
-  // the last one, until Stop has reported it
-  // While it is being written or is unreported.
+  // The last one, while it is being written or until Stop has reported it.
   std::weak_ptr<Run> latest_ ABSL_GUARDED_BY(mutex_);
   uint64_t runs_ ABSL_GUARDED_BY(mutex_) = 0;
 };

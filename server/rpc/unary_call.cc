@@ -12,10 +12,10 @@
 #include "common/log/log.h"
 #include "common/text/foreign_text.h"
 #include "rpc/error_details.h"
+#include "rpc/server_ended.h"
 #include "server/limits.h"
 #include "server/rpc/grpc_timer.h"
 #include "server/rpc/peer.h"
-#include "server/rpc/request_validation.h"
 #include "server/security/audit.h"
 
 namespace jobscope {
@@ -135,7 +135,7 @@ bool UnaryCall::Finish(const absl::Status& status, absl::string_view outcome) {
 }
 
 void UnaryCall::Abandon() {
-  End(absl::UnavailableError("the profiler server of this process has ended"));
+  End(absl::UnavailableError(kServerEndedText));
 }
 
 void UnaryCall::SetSession(std::string session_id) {

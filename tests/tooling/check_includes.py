@@ -22,85 +22,84 @@ MAY_INCLUDE = {
     "common/process": ["common/process", "common/descriptors", "common/sync", "common/text", "include", "proto"],
     "common/log": ["common/log", "common/process"],
     "common/threads": ["common/threads", "common/log", "common/process", "common/status", "common/sync"],
-    "common/clock": ["common/clock", "common/process", "common/sync", "include"],
+    "common/clock": ["common/clock", "common/sync", "include"],
     "common/arguments": ["common/arguments"],
     "common/options": ["common/options", "include", "proto"],
     "common/credentials": ["common/credentials"],
     "common/xspace/wire": ["common/xspace/wire"],
-    "common/xspace/segment": ["common/xspace/segment", "common/xspace/wire", "common/sync", "common/text", "include", "proto"],
+    "common/xspace/segment": ["common/xspace/segment", "common/xspace/wire", "common/sync", "common/text", "proto"],
     "common/xspace/assemble": ["common/xspace/assemble", "common/xspace/segment", "common/xspace/wire", "common/containers", "common/text",
                                "proto"],
     "common/files": ["common/files", "common/descriptors", "common/process", "common/xspace/assemble"],
     "common/net": ["common/net", "common/files", "common/text"],
     "common/run": ["common/run", "common/files", "common/text", "proto"],
-    "collectors": ["collectors/collector.h", "common", "include", "proto"],
+    "collectors": ["common"],
     "collectors/host": ["collectors/host", "collectors/collector.h", "common", "include", "proto"],
-    "collectors/host/encoding": ["collectors/host/encoding", "collectors/host/recorder/reader_abi.h", "common", "include", "proto"],
+    "collectors/host/encoding": ["collectors/host/encoding", "collectors/host/recorder/reader_abi.h", "common"],
     "collectors/host/recorder": ["collectors/host/recorder", "include"],
-    "collectors/cuda/libraries": ["collectors/cuda/libraries", "common", "include"],
-    "collectors/cuda/tracing": ["collectors/cuda/tracing", "collectors/cuda/libraries", "common", "include"],
-    "collectors/cuda/records": ["collectors/cuda/records", "collectors/cuda/libraries", "common", "include", "proto"],
-    "collectors/cuda": ["collectors/cuda", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/cuda/libraries": ["collectors/cuda/libraries", "common"],
+    "collectors/cuda/tracing": ["collectors/cuda/tracing", "collectors/cuda/libraries", "common"],
+    "collectors/cuda/records": ["collectors/cuda/records", "collectors/cuda/libraries", "common"],
+    "collectors/cuda": ["collectors/cuda", "collectors/collector.h", "common", "proto"],
     "collectors/nvml": ["collectors/nvml", "collectors/collector.h", "common", "include", "proto"],
     "collectors/nvtx": ["collectors/nvtx", "common/xspace/segment/nvtx_place.h", "include"],
-    "collectors/system": ["collectors/system", "collectors/collector.h", "common", "include", "proto"],
-    "collectors/python/bridge": ["collectors/python/bridge", "common", "include"],
-    "collectors/python/stacks": ["collectors/python/stacks", "collectors/python/bridge", "collectors/collector.h", "common",
-                                 "include", "proto"],
+    "collectors/system": ["collectors/system", "collectors/collector.h", "common", "include"],
+    "collectors/python/bridge": ["collectors/python/bridge", "common"],
+    "collectors/python/stacks": ["collectors/python/stacks", "collectors/python/bridge", "collectors/collector.h", "common", "include"],
     "collectors/python/calls": ["collectors/python/calls", "collectors/python/stacks", "collectors/python/bridge",
                                 "collectors/collector.h", "common", "include"],
-    "collectors/python/gc": ["collectors/python/gc", "collectors/python/stacks", "collectors/python/bridge",
-                             "collectors/collector.h", "common", "include", "proto"],
-    "collectors/python": ["collectors/python", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/python/gc": ["collectors/python/gc", "collectors/python/stacks", "collectors/python/bridge", "collectors/collector.h",
+                             "common", "include"],
+    "collectors/python": ["collectors/python", "collectors/collector.h", "common"],
     "collectors/inferred": ["collectors/inferred", "common", "include"],
-    "collectors/xspace_import": ["collectors/xspace_import", "collectors/inferred", "common", "include", "proto"],
-    "collectors/torch": ["collectors/torch", "collectors/inferred", "collectors/python/bridge", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/xspace_import": ["collectors/xspace_import", "collectors/inferred", "common"],
+    "collectors/torch": ["collectors/torch", "collectors/inferred", "collectors/python/bridge", "collectors/collector.h", "common",
+                         "include"],
     "collectors/framework": ["collectors/framework", "collectors/torch", "collectors/xspace_import", "collectors/inferred",
                              "collectors/python/bridge", "collectors/collector.h", "common", "include", "proto"],
-    "collectors/provider": ["collectors/provider", "collectors/xspace_import", "collectors/collector.h",
-                            "common", "include", "proto"],
+    "collectors/provider": ["collectors/provider", "collectors/xspace_import", "collectors/collector.h", "common", "include"],
     "rpc": ["rpc", "common/status", "common/text", "proto"],
     "server/guard": ["server/guard", "server/limits.h", "common"],
     "server/session": ["server/session", "server/guard", "server/limits.h", "collectors/collector.h", "common", "include", "proto"],
     "server/programmatic": ["server/programmatic", "server/session", "server/guard", "common"],
     "server/listen": ["server/listen", "server/limits.h", "rpc", "common", "proto", "proto_grpc"],
-    "server/security": ["server/security", "server/listen", "server/limits.h", "common"],
-    "server/rpc": ["server/rpc", "rpc", "server/security", "server/session", "server/limits.h", "common", "proto", "proto_grpc"],
+    "server/security": ["server/security", "server/listen", "common"],
+    "server/rpc": ["server/rpc", "rpc", "server/security", "server/session", "server/limits.h", "common", "proto"],
     "server/services": ["server/services", "server/rpc", "server/limits.h", "common", "proto"],
     "server/native": ["server/native", "rpc", "server/services", "server/rpc", "server/session", "server/limits.h", "common", "proto",
                       "proto_grpc"],
-    "server/tensorflow": ["server/tensorflow", "server/services", "server/rpc", "server/session", "server/guard",
-                          "server/limits.h", "common", "proto", "proto_grpc"],
-    "server/grpc_server": ["server/grpc_server", "server/native", "server/tensorflow", "server/services", "server/rpc",
-                           "server/security", "server/listen", "server/session", "server/guard", "server/limits.h", "rpc", "common", "proto"],
+    "server/tensorflow": ["server/tensorflow", "server/services", "server/rpc", "server/session", "server/guard", "server/limits.h",
+                          "common", "proto_grpc"],
+    "server/grpc_server": ["server/grpc_server", "server/native", "server/tensorflow", "server/services", "server/rpc", "server/security",
+                           "server/listen", "server/session", "server/guard", "server/limits.h", "rpc", "common", "proto"],
     "server/process": ["server/process", "server/grpc_server", "server/services", "server/rpc", "server/security", "server/listen",
                        "server/session", "server/guard", "server/limits.h", "common", "include", "proto"],
     "server/c_api": ["server/c_api", "server/process", "server/programmatic", "server/guard", "server/limits.h", "common", "include"],
     "server/attach": ["server/attach", "common/process/blocked_signal.h", "include"],
-    "client/clock": ["client/clock", "common"],
+    "client/clock": ["client/clock"],
     "client/worker": ["client/worker", "client/clock", "rpc", "common", "proto"],
     "client/wire": ["client/wire", "client/worker", "client/clock", "common", "proto"],
-    "client/rpc": ["client/rpc", "client/worker", "client/clock", "rpc", "common", "proto", "proto_grpc"],
+    "client/rpc": ["client/rpc", "client/worker", "rpc", "common", "proto"],
     "client/run": ["client/run", "client/wire", "client/worker", "common", "proto"],
-    "client/tensorflow": ["client/tensorflow", "client/run", "client/rpc", "client/worker", "client/clock", "common/clock",
-                          "common/options", "proto", "proto_grpc"],
-    "client/native": ["client/native", "rpc", "client/run", "client/rpc", "client/wire", "client/worker", "client/clock", "common", "proto",
-                      "proto_grpc"],
-    "client/terminal": ["client/terminal", "client/clock", "common"],
+    "client/tensorflow": ["client/tensorflow", "client/run", "client/rpc", "client/worker", "common/clock", "common/options", "proto"],
+    "client/native": ["client/native", "rpc", "client/run", "client/rpc", "client/wire", "client/worker", "client/clock", "common",
+                      "proto"],
+    "client/terminal": ["client/terminal", "common"],
     "client/fan_out": ["client/fan_out", "client/terminal", "client/run", "client/worker", "client/clock", "common", "proto"],
-    "client/cli": ["client", "rpc", "common", "proto", "proto_grpc"],
+    "client/cli": ["client", "rpc", "common"],
     "client": ["client/cli"],
     "analysis/text": ["analysis/text", "common/text"],
     "analysis/steps": ["analysis/steps"],
-    "analysis/trace": ["analysis/trace", "analysis/steps", "analysis/text", "common", "proto"],
-    "analysis/digest": ["analysis/digest", "analysis/trace", "analysis/steps", "analysis/text", "common", "proto"],
+    "analysis/trace": ["analysis/trace", "analysis/steps", "common", "proto"],
+    "analysis/digest": ["analysis/digest", "analysis/trace", "analysis/steps", "common", "proto"],
     "analysis/statistics": ["analysis/statistics"],
     "analysis/alignment": ["analysis/alignment", "analysis/digest", "analysis/statistics", "analysis/steps", "proto"],
     "analysis/blame": ["analysis/blame", "analysis/statistics", "analysis/steps"],
     "analysis/verdict": ["analysis/verdict", "analysis/alignment", "analysis/blame", "analysis/digest", "analysis/statistics",
                          "analysis/steps"],
-    "analysis/output": ["analysis/output", "analysis/verdict", "analysis/statistics", "analysis/steps", "analysis/text", "common/files", "common/text", "proto"],
-    "analysis/cli": ["analysis", "common", "proto"],
+    "analysis/output": ["analysis/output", "analysis/verdict", "analysis/statistics", "analysis/steps", "analysis/text", "common/files",
+                        "common/text"],
+    "analysis/cli": ["analysis", "common"],
     "examples": ["examples", "include"],
 }
 # Single files that may include more: the composition root, which alone knows concrete collectors; the C ABI of those that others
@@ -178,6 +177,19 @@ def violations(path, text):
             yield f'{path}: includes "{target}": write the full path'
 
 
+def unused(sources):
+    """Yields the edges of MAY_INCLUDE that none of the files {path: text} uses: they would be drawn, and are not there."""
+    used = {folder: set() for folder in MAY_INCLUDE}
+    for path, text in sources.items():
+        folder = max((f for f in MAY_INCLUDE if path.startswith(f + "/")), key=len, default=None)
+        if folder is not None:
+            used[folder].update(filter(None, (resolve(target) for _, target in INCLUDE.findall(text))))
+    for folder, allowed in MAY_INCLUDE.items():
+        for edge in allowed:
+            if edge != folder and not any(target == edge or target.startswith(edge + "/") for target in used[folder]):
+                yield f"{folder}/ includes nothing of {edge}: take that edge out of MAY_INCLUDE"
+
+
 def drawing(top):
     """The edges between the folders below `top`, as a Mermaid chart; one that others imply is left out."""
     folders = [f for f in MAY_INCLUDE if f.startswith(top + "/")]
@@ -207,9 +219,12 @@ def main():
         return 0
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
     files = [f for top in FOLDERS for ext in ("h", "cc", "c") for f in sorted(root.glob(f"{top}/**/*.{ext}"))]
-    found = [v for f in files for v in violations(f.relative_to(root).as_posix(), f.read_text("utf-8"))]
-    if root == pathlib.Path(__file__).parents[2] and draw(document.read_text("utf-8")) != document.read_text("utf-8"):
-        found.append("docs/architecture.md: its drawings are old: run tests/tooling/check_includes.py --write")
+    sources = {f.relative_to(root).as_posix(): f.read_text("utf-8") for f in files}
+    found = [v for path, text in sources.items() for v in violations(path, text)]
+    if root == pathlib.Path(__file__).parents[2]:
+        found += unused(sources)
+        if draw(document.read_text("utf-8")) != document.read_text("utf-8"):
+            found.append("docs/architecture.md: its drawings are old: run tests/tooling/check_includes.py --write")
     print("\n".join(found) if found else f"{len(files)} files keep the edges")
     if not files:
         print(f"{root}: no sources found")

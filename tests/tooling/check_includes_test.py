@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of check_includes.py: each forbidden edge is found, each allowed one passes."""
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
+
+import check_includes
 
 CHECKER = pathlib.Path(__file__).with_name("check_includes.py")
 
@@ -117,11 +120,21 @@ class CheckIncludesTest(unittest.TestCase):
             "server/session/session.cc": "collectors/collector.h",
             "server/rpc/unary_call.cc": "#include <grpcpp/grpcpp.h>\n#include \"server/session/session.h\"\n",
             "server/process/worker_runtime.cc": "collectors/host/host_collector.h",
-            "client/rpc/unary_calls.cc": "jobscope/v1/profiler.grpc.pb.h",
+            "server/native/native_service.h": "jobscope/v1/profiler.grpc.pb.h",
             "tests/server/session/session_test.cc": "server/session/session.h",
         })
         self.assertEqual(code, 0, output)
         self.assertIn("10 files", output)
+
+    def test_an_edge_that_no_file_uses_is_found(self):
+        sources = {f"{folder}/x.cc": "".join(f'#include "{edge if "." in edge else edge + "/x.h"}"\n' for edge in edges)
+                   for folder, edges in check_includes.MAY_INCLUDE.items()}
+        edge = {"include": "jobscope/trace.h", "proto": "jobscope/v1/item.pb.h", "proto_grpc": "jobscope/v1/profiler.grpc.pb.h"}
+        sources = {path: re.sub(r'"(include|proto|proto_grpc)/x.h"', lambda m: f'"{edge[m[1]]}"', text) for path, text in sources.items()}
+        self.assertEqual(list(check_includes.unused(sources)), [])
+        sources["client/terminal/x.cc"] = '#include "client/terminal/table.h"\n'
+        self.assertEqual(list(check_includes.unused(sources)),
+                         ["client/terminal/ includes nothing of common: take that edge out of MAY_INCLUDE"])
 
     def test_new_folder_says_what_it_may_include(self):
         code, output = check({"server/new/x.cc": "server/limits.h"})
