@@ -39,7 +39,7 @@ class ForkedError(Error):
 
 
 class DiskError(Error, OSError):
-    """The logdir cannot be written."""
+    """The logdir, or the directory of JOBSCOPE_PORT_DIR, cannot be written."""
 
     code = 6
 
