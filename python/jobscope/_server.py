@@ -103,17 +103,20 @@ def start_server(
     the options. Otherwise, a second call returns the running server, with a warning if its options differ. Takes a few
     milliseconds, without the GIL.
 
-    `insecure` admits all hosts that can reach the address. Otherwise an address that other hosts can reach requires
-    credentials: `tls_cert` and `tls_key` (PEM files of the worker), and `tls_ca` (callers must present a certificate
-    signed by it) or `token_file`. `store_bytes` limits the memory of one capture (0: JOBSCOPE_STORE_MB, else 256 MiB).
-    `ring_records` is the number of records per thread (0: 32,768). `rings_cap_bytes` limits the memory of all threads'
-    rings (0: 64 MiB). `always_on=False` records no steps between captures.
+    `insecure` requires no credentials on an address that other hosts can reach, and on every address, loopback and Unix
+    sockets included, accepts all users of the host. Configured credentials are still required. `False`: JOBSCOPE_INSECURE
+    decides. Without `insecure`, an address that other hosts can reach requires credentials: `tls_cert` and `tls_key` (PEM
+    files of the worker), and `tls_ca` (callers must present a certificate signed by it) or `token_file`. `store_bytes`
+    limits the memory of one capture (0: JOBSCOPE_STORE_MB, else 256 MiB). `ring_records` is the number of records per
+    thread (0: 32,768). `rings_cap_bytes` limits the memory of all threads' rings (0: 64 MiB). `always_on=False` records no
+    steps between captures.
 
-    On a loopback address or a Unix socket without a token or certificate, only this process's user and root may call;
-    `allow_users` admits others: user ids, "1001,1002", or "any". `tls_allowed_names`, "alice,bob", restricts the
-    certificates of `tls_ca`. `max_duration_ms`, `max_trace_bytes`, `max_captures_per_minute` and `max_levels` ("3/1/2": host,
-    device and Python) are ceilings that no client can exceed; by default an hour, none, none and "3/1/1". With
-    `allow_close` a caller may close the server (`capture stop --server`); a further call then starts it again.
+    On a loopback address or a Unix socket without a token or certificate, only this process's user and root may call,
+    unless `insecure` is set; `allow_users` admits others: user ids, "1001,1002", or "any". `tls_allowed_names`,
+    "alice,bob", restricts the certificates of `tls_ca`. `max_duration_ms`, `max_trace_bytes`, `max_captures_per_minute`
+    and `max_levels` ("3/1/2": host, device and Python) are ceilings that no client can exceed; by default an hour, none,
+    none and "3/1/1". With `allow_close` a caller may close the server (`capture stop --server`); a further call then starts
+    it again.
 
     Arguments of a wrong type always raise TypeError.
     """
