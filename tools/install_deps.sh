@@ -3,7 +3,7 @@
 #
 # Installs the Debian 12 packages that a part of this project needs.
 #
-#   tools/install_deps.sh [build] [test] [lint] [interop] [bench]      (default: build)
+#   tools/install_deps.sh [build] [test] [lint] [interop] [bench] [clang]      (default: build)
 #
 # First asks dpkg what is missing, so a run with nothing to do takes milliseconds and uses no network. Needs root or
 # sudo only if something is missing.

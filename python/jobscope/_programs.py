@@ -20,5 +20,5 @@ def capture():
 
 
 def jobscope():
-    """jobscope capture|check|stop …"""
+    """jobscope capture|check|stop|run|report|diff …"""
     _become("jobscope")
