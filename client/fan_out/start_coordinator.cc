@@ -18,8 +18,10 @@ namespace {
 // How long before a delayed start the clocks are measured: late, because they drift apart, but
 // early enough for several thousand workers.
 constexpr absl::Duration kSyncAhead = absl::Seconds(1);
-// Interval of checks while waiting for a step. Workers armed by steps send Progress every 200 ms.
+// Interval of checks while waiting for a step.
 constexpr absl::Duration kLook = absl::Milliseconds(100);
+// Workers armed by steps send Progress every 200 ms; with a margin.
+constexpr absl::Duration kReportPeriod = absl::Milliseconds(300);
 
 constexpr uint64_t kNearRoundTripNs = 500'000;
 
@@ -35,6 +37,10 @@ uint64_t Nanoseconds(absl::Duration duration) {
 ArmedWorker Describe(const Slot& slot) {
   return {slot.endpoint.address, slot.streams, slot.clock,
           slot.lookback_ns,      slot.steps,   slot.steps_seen_ns};
+}
+
+bool MayBeginSteps(const ArmedWorker& worker) {
+  return worker.streams && (!worker.steps.has_value() || worker.steps->begun() == 0);
 }
 
 }  // namespace
@@ -138,33 +144,46 @@ void StartCoordinator::Hold(absl::Time now) {
     return;
   }
   delay_over_ = true;
-  if (options_.steps.has_value() && options_.steps->first.has_value()) {
-    const int64_t first = *options_.steps->first;
-    const std::vector<ArmedWorker> workers = ArmedWorkers();
-    if (std::any_of(workers.begin(), workers.end(), HasSteps) &&
-        UntilStep(first, workers, MonotonicNow()) > options_.times.near) {
-      const int64_t newest = NewestOfAll(workers);
-      if (now > delayed + options_.max_duration) {
-        host_->FinishUnstarted(
-            {Outcome::kFailed, Phase::kArm,
-             absl::StrCat("nothing was recorded: step ", first, " has not come within ",
-                          absl::FormatDuration(options_.max_duration), "; the newest is step ",
-                          newest, "; raise --max_duration_ms, or give a nearer --start_step"),
-             std::nullopt});
-        return;
-      }
-      if (!std::exchange(told_hold_, true)) {
-        progress_->Line(absl::StrCat("armed; waiting for step ", first, ", now at step ", newest));
-      }
-      hold_until_ = now + kLook;
-      return;
-    }
-  }
+  if (AwaitsStep(delayed + options_.max_duration, now)) return;
   state_ = State::kSyncing;
   sync_began_ = last_pinged_ = last_synced_ = now;
   for (size_t i = 0; i < roster_->size(); ++i) {
     if ((*roster_)[i].stage == Stage::kArmed) RequestSync(i);
   }
+}
+
+bool StartCoordinator::AwaitsStep(absl::Time until, absl::Time now) {
+  if (!options_.steps.has_value() || !options_.steps->first.has_value()) return false;
+  const int64_t first = *options_.steps->first;
+  const std::vector<ArmedWorker> workers = ArmedWorkers();
+  const bool any_begun = std::any_of(workers.begin(), workers.end(), HasSteps);
+  const absl::Duration left = UntilStep(first, workers, MonotonicNow());
+  hold_until_ = now + kLook;
+  if (!any_begun) {
+    // The job may still import or compile. After that time they record for the duration.
+    if (now > until || std::none_of(workers.begin(), workers.end(), MayBeginSteps)) return false;
+    none_begun_ = true;
+  } else if (std::exchange(none_begun_, false) && left > 2 * kReportPeriod) {
+    // The steps of the other workers may have begun since their last reports.
+    hold_until_ = now + kReportPeriod;
+  } else if (left <= options_.times.near) {
+    return false;
+  } else if (now > until) {
+    host_->FinishUnstarted(
+        {Outcome::kFailed, Phase::kArm,
+         absl::StrCat("nothing was recorded: step ", first, " has not come within ",
+                      absl::FormatDuration(options_.max_duration), "; the newest is step ",
+                      NewestOfAll(workers),
+                      "; raise --max_duration_ms, or give a nearer --start_step"),
+         std::nullopt});
+    return true;
+  }
+  if (!std::exchange(told_hold_, true)) {
+    progress_->Line(absl::StrCat(
+        "armed; waiting for step ", first, ", ",
+        any_begun ? absl::StrCat("now at step ", NewestOfAll(workers)) : "no step has begun yet"));
+  }
+  return true;
 }
 
 void StartCoordinator::RequestSync(size_t index) {
@@ -331,7 +350,7 @@ void StartCoordinator::AddSteps(size_t index, StartCall* call) {
         absl::StrCat(slot.steps.has_value() && slot.steps->begun() > 0
                          ? "its step numbers do not rise, and this version of its library cannot "
                            "count steps"
-                         : "it marks no steps (JOBSCOPE_STEP, jobscope.step)",
+                         : "it had begun no step (JOBSCOPE_STEP, jobscope.step)",
                      ": recorded for --duration_ms=", absl::ToInt64Milliseconds(options_.duration),
                      " instead of --steps=", options_.steps->count));
     return;

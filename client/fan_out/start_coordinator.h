@@ -80,6 +80,9 @@ class StartCoordinator {
 
   void Gather(absl::Time now);
   void Hold(absl::Time now);
+  // Whether the requested first step is still distant, or no worker has begun a step, and `until`
+  // has not passed. Sets hold_until_.
+  bool AwaitsStep(absl::Time until, absl::Time now);
   void Measure(absl::Time now);
   void RequestSync(size_t index);
   void BeginSync(size_t index);
@@ -105,7 +108,8 @@ class StartCoordinator {
   std::optional<absl::Time> gathered_;  // when all awaited workers were armed
   bool delay_over_ = false;             // ...except for the time to measure the clocks
   bool told_hold_ = false;
-  absl::Time hold_until_;  // when to check again
+  bool none_begun_ = false;  // no worker had begun a step at the last check
+  absl::Time hold_until_;    // when to check again
   std::deque<size_t> to_sync_;
   RunClocks clocks_;
   absl::Time sync_began_;

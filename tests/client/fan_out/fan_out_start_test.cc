@@ -13,6 +13,7 @@
 #include "client/fan_out/fan_out.h"
 #include "client/fan_out/step_plan.h"
 #include "common/clock/clock_id.h"
+#include "tests/again_if_busy.h"
 #include "tests/client/fan_out/fan_out_fixture.h"
 #include "tests/client/fan_out/scripted_worker.h"
 
@@ -48,6 +49,10 @@ class FanOutStartTest : public FanOutTest {
     }
   }
   uint64_t begun_at(size_t index) { return begun(index); }
+  bool RecordsFrom(size_t index, int64_t step) {
+    const std::vector<StartCall> calls = starts(index);
+    return calls.size() == 1 && calls[0].steps.has_value() && calls[0].steps->first() == step;
+  }
 };
 
 TEST_F(FanOutStartTest, ClocksAndLatenciesDoNotMoveTheStart) {
@@ -237,7 +242,7 @@ TEST_F(FanOutStartTest, WorkersWithoutStepsFallBackToTime) {
     EXPECT_EQ(starts(i)[0].start_unix_ns, starts(0)[0].start_unix_ns);
     EXPECT_THAT(results[i].account.warnings, ElementsAre(HasSubstr("recorded for --duration_ms")));
   }
-  EXPECT_THAT(results[1].account.warnings[0], HasSubstr("marks no steps"));
+  EXPECT_THAT(results[1].account.warnings[0], HasSubstr("had begun no step"));
   EXPECT_THAT(results[2].account.warnings[0], HasSubstr("do not rise"));
 }
 
@@ -294,6 +299,41 @@ TEST_F(FanOutStartTest, AStepThatIsFarAheadIsWaitedForArmed) {
   EXPECT_EQ(fan_out_->facts().steps->first, 160);
   // The step begins 6 s from the beginning; they were told in the last 4 s before.
   EXPECT_GT(*fan_out_->facts().started, before + absl::Seconds(1));
+}
+
+// As of a job that still imports or compiles. Its ranks do not begin their first step together.
+TEST_F(FanOutStartTest, AStepIsWaitedForArmedBeforeAnyHasBegun) {
+  options_.times.near = absl::Seconds(10);
+  options_.steps = StepsWanted{3, 50};
+  options_.max_duration = absl::Minutes(1);
+  EXPECT_TRUE(AgainIfBusy([&] {
+    Script first = WithSteps(0, absl::Milliseconds(100));
+    first.steps->base += absl::Milliseconds(500);
+    Script second = first;
+    second.steps->base += absl::Milliseconds(150);
+    Run({first, second});
+    return RecordsFrom(0, 50) && RecordsFrom(1, 50);
+  }));
+}
+
+TEST_F(FanOutStartTest, WorkersThatBeginNoStepRecordForTheDurationInTheEnd) {
+  options_.steps = StepsWanted{3, 10};
+  options_.max_duration = absl::Milliseconds(300);
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run({Script()});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_FALSE(starts(0)[0].steps.has_value());
+  EXPECT_GE(*fan_out_->facts().started, before + absl::Milliseconds(300));
+  EXPECT_THAT(results[0].account.warnings, ElementsAre(HasSubstr("had begun no step")));
+}
+
+TEST_F(FanOutStartTest, WorkersThatCannotCountStepsAreNotWaitedFor) {
+  options_.steps = StepsWanted{3, 10};
+  options_.max_duration = absl::Hours(1);
+  Script repeats = WithSteps(7, absl::Milliseconds(10));
+  repeats.steps->increasing = false;
+  const std::vector<WorkerResult> results = Run({repeats, Stock()});
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
 }
 
 TEST_F(FanOutStartTest, AStepThatDoesNotComeIsGivenUp) {

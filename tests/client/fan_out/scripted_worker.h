@@ -81,7 +81,7 @@ class Clockwork {
   std::thread thread_;
 };
 
-// Step k begins `time` x (k - newest) after `base`.
+// Step k begins `time` x (k - newest) after `base`; none before.
 struct ScriptedSteps {
   absl::Time base = SteadyNow();
   int64_t newest = 0;
@@ -234,7 +234,9 @@ class ScriptedWorker : public WorkerClient {
           v1::Armed armed;
           armed.set_lookback_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(script.lookback)));
           const absl::Time sent = SteadyNow() - script.latency;
-          if (script.steps) *armed.mutable_steps() = script.steps->StateAt(sent);
+          if (script.steps && sent >= script.steps->base) {
+            *armed.mutable_steps() = script.steps->StateAt(sent);
+          }
           events->armed(late ? Late() : status, armed);
           if (late || !status.ok()) return;
           if (dies) {
@@ -405,7 +407,10 @@ class ScriptedWorker : public WorkerClient {
                   [script, events, ended, cancelled, clockwork] {
                     if (*ended || *cancelled) return;
                     v1::Progress progress;
-                    *progress.mutable_steps() = script.steps->StateAt(SteadyNow() - script.latency);
+                    const absl::Time sent = SteadyNow() - script.latency;
+                    if (sent >= script.steps->base) {
+                      *progress.mutable_steps() = script.steps->StateAt(sent);
+                    }
                     events->progress(progress);
                     TellProgress(script, events, ended, cancelled, clockwork);
                   });
