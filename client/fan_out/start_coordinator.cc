@@ -339,12 +339,12 @@ void StartCoordinator::Begin(size_t index, StartCall call) {
   slot.worker->Start(call);
 }
 
-// All workers with steps record the same ones; the others record for the duration, from the same
-// instant.
+// All workers with steps record the same ones, as far as their counts can be matched; the others
+// record for the duration, from the same instant.
 void StartCoordinator::AddSteps(size_t index, StartCall* call) {
   Slot& slot = (*roster_)[index];
   const ArmedWorker worker = Describe(slot);
-  if (!HasSteps(worker) || !facts_.steps.has_value()) {
+  if (!HasSteps(worker)) {
     host_->Warn(
         index,
         absl::StrCat(slot.steps.has_value() && slot.steps->begun() > 0
@@ -355,14 +355,26 @@ void StartCoordinator::AddSteps(size_t index, StartCall* call) {
                      " instead of --steps=", options_.steps->count));
     return;
   }
-  v1::StepWindow window = WindowOf(*facts_.steps, worker);
   const int64_t reachable = FirstReachableStep(worker, call->start_monotonic_ns);
-  if (reachable > window.first()) {
-    host_->Warn(index, absl::StrCat("too late for step ", window.first(), ": recorded from step ",
+  v1::StepWindow window;
+  if (!facts_.steps.has_value()) {
+    window = WindowFrom(std::max(reachable, options_.steps->first.value_or(reachable)),
+                        options_.steps->count, worker);
+    host_->Warn(index, absl::StrCat("no worker had begun a step when the others started: recorded "
+                                    "from its step ",
+                                    window.first(), " on"));
+  } else if (!CanMatch(*facts_.steps, worker)) {
+    window = WindowFrom(reachable, options_.steps->count, worker);
+    host_->Warn(index, absl::StrCat("counts its steps differently from the workers that had "
+                                    "started: recorded from its step ",
                                     reachable, " on"));
-    const auto wanted = static_cast<int64_t>(options_.steps->count);
-    window.set_last(reachable > INT64_MAX - wanted ? INT64_MAX : reachable + wanted - 1);
-    window.set_first(reachable);
+  } else {
+    window = WindowOf(*facts_.steps, worker);
+    if (reachable > window.first()) {
+      host_->Warn(index, absl::StrCat("too late for step ", window.first(), ": recorded from step ",
+                                      reachable, " on"));
+      window = WindowFrom(reachable, options_.steps->count, worker);
+    }
   }
   if (window.by_ordinal()) {
     ++facts_.workers_by_ordinal;

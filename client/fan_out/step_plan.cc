@@ -103,6 +103,11 @@ int64_t FirstReachableStep(const ArmedWorker& worker, uint64_t at_ns) {
   return Plus(NewestStep(worker), std::ceil(kStepRateMargin * since / step_ns) + 1);
 }
 
+bool CanMatch(const StepPlan& plan, const ArmedWorker& worker) {
+  if (!ByOrdinal(worker)) return !plan.by_ordinal;
+  return plan.by_ordinal || plan.ordinal_count.has_value();
+}
+
 v1::StepWindow WindowOf(const StepPlan& plan, const ArmedWorker& worker) {
   const double offset = OffsetOf(plan, worker);
   v1::StepWindow window;
@@ -113,6 +118,14 @@ v1::StepWindow WindowOf(const StepPlan& plan, const ArmedWorker& worker) {
     window.set_first(std::max<int64_t>(window.first(), 1));
     window.set_last(std::max(window.first(), window.last()));
   }
+  return window;
+}
+
+v1::StepWindow WindowFrom(int64_t first, uint64_t count, const ArmedWorker& worker) {
+  v1::StepWindow window;
+  window.set_first(first);
+  window.set_last(Plus(first, static_cast<double>(count) - 1));
+  window.set_by_ordinal(ByOrdinal(worker));
   return window;
 }
 

@@ -44,8 +44,15 @@ struct StepPlan {
   std::optional<double> ordinal_count;
 };
 
-// Returns the window to send to the worker. Requires HasSteps.
+// Whether the plan can be expressed in the worker's count. False only for a worker that was armed
+// after the plan was made. Requires HasSteps.
+bool CanMatch(const StepPlan& plan, const ArmedWorker& worker);
+
+// Returns the window to send to the worker. Requires CanMatch.
 v1::StepWindow WindowOf(const StepPlan& plan, const ArmedWorker& worker);
+
+// Returns the window of `count` steps from `first` on, in the worker's count. Requires HasSteps.
+v1::StepWindow WindowFrom(int64_t first, uint64_t count, const ArmedWorker& worker);
 
 // Returns the first step, in the worker's own count, that it will certainly not have begun by
 // `at_ns` on our MONOTONIC. Requires HasSteps.

@@ -35,6 +35,11 @@ class FanOutStartTest : public FanOutTest {
     script.steps->time = time;
     return script;
   }
+  // Answers the third attempt only.
+  static Script Late(Script script) {
+    script.describe = [](int attempt) { return attempt < 2 ? Refused(attempt) : Status::OK; };
+    return script;
+  }
   // Each records `count` whole steps, and had not begun the first when it was told.
   void ExpectTheSameSteps(const std::vector<Script>& scripts, uint64_t count) {
     ASSERT_TRUE(fan_out_->facts().steps.has_value());
@@ -348,10 +353,7 @@ TEST_F(FanOutStartTest, OneThatComesTooLateForTheStepRecordsLaterOnes) {
   options_.times.first_backoff = options_.times.max_backoff = absl::Seconds(2);
   options_.steps = StepsWanted{3, std::nullopt};
   options_.max_duration = absl::Seconds(30);
-  Script late = WithSteps(100, absl::Milliseconds(5));
-  late.describe = [](int attempt) {
-    return attempt < 2 ? Status(StatusCode::UNAVAILABLE, "Connection refused") : Status::OK;
-  };
+  const Script late = Late(WithSteps(100, absl::Milliseconds(5)));
   const std::vector<WorkerResult> results = Run({WithSteps(100, absl::Milliseconds(5)), late});
   EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
   const v1::StepWindow window = *starts(1)[0].steps;
@@ -359,6 +361,39 @@ TEST_F(FanOutStartTest, OneThatComesTooLateForTheStepRecordsLaterOnes) {
   EXPECT_EQ(window.last() - window.first(), 2);
   EXPECT_THAT(results[1].account.warnings,
               ElementsAre(HasSubstr("after the others"), HasSubstr("too late for step")));
+}
+
+// The plan has no ordinals, and its numbers are far from those.
+TEST_F(FanOutStartTest, OneThatComesLateAndCountsDifferentlyRecordsItsNextSteps) {
+  options_.times.first_backoff = options_.times.max_backoff = absl::Seconds(2);
+  options_.steps = StepsWanted{3, std::nullopt};
+  options_.max_duration = absl::Seconds(30);
+  Script late = Late(WithSteps(0, absl::Milliseconds(5)));
+  late.steps->increasing = false;
+  late.steps->by_ordinal = true;
+  const std::vector<WorkerResult> results = Run({WithSteps(500'000, absl::Milliseconds(5)), late});
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  const v1::StepWindow window = *starts(1)[0].steps;
+  EXPECT_TRUE(window.by_ordinal());
+  EXPECT_LT(window.first(), 500'000);
+  EXPECT_EQ(window.last() - window.first(), 2);
+  EXPECT_EQ(fan_out_->facts().workers_by_ordinal, 1U);
+  EXPECT_THAT(
+      results[1].account.warnings,
+      ElementsAre(HasSubstr("after the others"), HasSubstr("differently"), HasSubstr("by count")));
+}
+
+TEST_F(FanOutStartTest, OneThatComesLateAndAloneHasStepsRecordsThem) {
+  options_.times.first_backoff = options_.times.max_backoff = absl::Seconds(2);
+  options_.steps = StepsWanted{3, std::nullopt};
+  options_.max_duration = absl::Seconds(30);
+  const std::vector<WorkerResult> results =
+      Run({Script(), Late(WithSteps(100, absl::Milliseconds(5)))});
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  ASSERT_TRUE(starts(1)[0].steps.has_value());
+  EXPECT_GT(starts(1)[0].steps->first(), 100);
+  EXPECT_EQ(starts(1)[0].steps->last() - starts(1)[0].steps->first(), 2);
+  EXPECT_EQ(starts(1)[0].duration, absl::Seconds(30));
 }
 
 }  // namespace
