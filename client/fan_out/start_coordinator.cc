@@ -220,8 +220,8 @@ void StartCoordinator::OnSynced(size_t index, const grpc::Status& status,
                                 std::optional<ClockEstimate> clock) {
   Slot& slot = (*roster_)[index];
   if (slot.stage != Stage::kSyncing) return;
-  slot.clock = clock;
-  if (!clock.has_value()) {
+  slot.clock = clock.has_value() ? clock : slot.arm_clock;
+  if (!slot.clock.has_value()) {
     host_->Warn(index,
                 absl::StrCat("its clock could not be measured (",
                              status.ok() ? "no answer" : ReasonOf(status),

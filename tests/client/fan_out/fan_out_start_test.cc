@@ -147,6 +147,19 @@ TEST_F(FanOutStartTest, AClockThatCannotBeMeasuredCostsTheCommonStartOfItsWorker
   EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(2)[0].start_monotonic_ns);
 }
 
+TEST_F(FanOutStartTest, WherePingsFailTheClockIsThatOfArming) {
+  Script fails;
+  fails.clock_offset = absl::Seconds(7);
+  fails.arm_round_trip = absl::Milliseconds(1);
+  fails.sync_fails = Status(StatusCode::UNAVAILABLE, "Socket closed");
+  const std::vector<WorkerResult> results = Run({Script(), fails});
+  ASSERT_TRUE(starts(1)[0].clock.has_value());
+  EXPECT_NEAR(static_cast<double>(starts(1)[0].clock->offset_ns), 7e9, 500e3);
+  EXPECT_NE(results[1].account.aligned, false);
+  EXPECT_TRUE(results[1].account.clock_offset_ns.has_value());
+  EXPECT_THAT(results[1].account.warnings, IsEmpty());
+}
+
 TEST_F(FanOutStartTest, ASilentClockHoldsTheOthersNoLongerThanTheGatherTime) {
   options_.times.gather = absl::Milliseconds(100);
   Script hangs;
