@@ -8,8 +8,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "common/files/directory_lock.h"
 #include "tests/temporary_directory.h"
 
 namespace jobscope {
@@ -87,6 +93,23 @@ TEST(WholeFile, TemporaryFileOfAKilledWriterIsNoObstacle) {
   ASSERT_TRUE(WriteWholeFile(directory.path() + "/page", "whole").ok());
   EXPECT_EQ(ReadAll(directory.path() + "/page"), "whole");
   EXPECT_THAT(List(directory.path()), ElementsAre("page"));
+}
+
+// As two reports of one run at the same time.
+TEST(WholeFile, AWriterLeavesTheTemporaryFileOfAnother) {
+  const TemporaryDirectory directory;
+  const std::string page = directory.path() + "/page";
+  std::optional<DirectoryLock> other(std::in_place, page, std::chrono::seconds(1));
+  directory.Write(".page.partial", "half a pa");
+  absl::Status status;
+  std::thread writer([&] { status = WriteWholeFile(page, "whole"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(ReadAll(directory.path() + "/.page.partial"), "half a pa");
+  EXPECT_THAT(List(directory.path()), ElementsAre(".page.partial"));
+  other.reset();
+  writer.join();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ReadAll(page), "whole");
 }
 
 TEST(WholeFile, ANameWithoutFolderIsInTheWorkingDirectory) {
