@@ -6,7 +6,8 @@
  *
  * Thread-safe. No function throws, aborts or exits. No function may be called from a signal
  * handler. Each struct contains its size, so that a newer library works with an older caller: set
- * `size` with sizeof, and all other fields to zero.
+ * `size` with sizeof, and all other fields to zero; in jobscope_capture_options, set the three
+ * levels to -1 (0 switches a tracer off), or pass NULL.
  */
 #ifndef JOBSCOPE_JOBSCOPE_C_H_
 #define JOBSCOPE_JOBSCOPE_C_H_
@@ -35,7 +36,9 @@ typedef struct jobscope_server_options {
    * suffix "+rank" adds the local rank to the port. NULL or "": JOBSCOPE_LISTEN; if that is not set
    * either, the start fails with JOBSCOPE_E_INVALID. */
   const char* address;
-  /* 1: serves everyone who can reach a non-loopback address. 0: JOBSCOPE_INSECURE decides. */
+  /* 1: requires no credentials on an address that other hosts can reach, and on every address,
+   * loopback and Unix sockets included, accepts all users of the host. Configured credentials are
+   * still required. 0: JOBSCOPE_INSECURE decides. */
   int insecure;
   /* Memory limit of one capture, in bytes, 1 MiB to 1,900 MiB. 0: JOBSCOPE_STORE_MB, else 256
    * MiB. */
@@ -63,7 +66,7 @@ typedef struct jobscope_server_options {
   const char* tls_allowed_names;
   /* Users of this host that may call, in addition to the process's user and root, if the address is
    * a loopback address or a Unix socket and requires neither a token nor a certificate: user ids,
-   * "1001,1002", or "any". NULL or "": JOBSCOPE_ALLOW_USERS, else none. */
+   * "1001,1002", or "any". NULL or "": JOBSCOPE_ALLOW_USERS, else none. Unused if insecure. */
   const char* allow_users;
   /* Ceilings on what clients may request. */
   /* Length of a capture, 1 to 3,600,000 ms. 0: JOBSCOPE_MAX_DURATION_MS, else 3,600,000. */
@@ -165,7 +168,7 @@ enum {
   JOBSCOPE_E_REFUSED = 3, /* a non-loopback address without credentials, or JOBSCOPE_DISABLE=1 */
   JOBSCOPE_E_BUSY = 4,    /* another server or capture of this process runs */
   JOBSCOPE_E_FORKED = 5,  /* a forked child of a process that had a server */
-  JOBSCOPE_E_IO = 6,      /* logdir, disk */
+  JOBSCOPE_E_IO = 6,      /* logdir, disk, directory of JOBSCOPE_PORT_DIR */
   JOBSCOPE_E_STATE = 7,   /* stop without start, or steps that nobody can watch for */
   JOBSCOPE_E_INTERNAL = 8,
 };

@@ -35,8 +35,9 @@ struct ProfilerServerOptions {
   // host:port, [v6]:port or unix:/path, at most 1,024 bytes. With port 0 the kernel chooses a free
   // one; a suffix "+rank" adds the local rank to the port.
   std::string address;
-  // Serves an address that other hosts can reach, without requiring credentials. If false, such an
-  // address requires credentials.
+  // Requires no credentials on an address that other hosts can reach, and on every address,
+  // loopback and Unix sockets included, accepts all users of the host. Configured credentials are
+  // still required. If false, JOBSCOPE_INSECURE decides.
   bool insecure = false;
   // Memory limit of one capture, in bytes, 1 MiB to 1,900 MiB. 0: JOBSCOPE_STORE_MB, else 256
   // MiB.
