@@ -95,13 +95,14 @@ bool CollectorTask::Await(Clock::time_point deadline, const Meanwhile& meanwhile
   const MutexLock lock(&mutex_);
   if (abandoned_) return false;
   Clock::time_point until = deadline;
-  while (!AwaitReturn(until, meanwhile)) {
+  auto latest = Clock::time_point::max();
+  while (!AwaitReturn(until, meanwhile, &latest)) {
     // The lock is released here: a thread that waits for it would look as if it hung.
     if (starvation_.has_value()) {
       const MutexUnlock unlocked(&mutex_);
       until = deadline + starvation_->Lasted();
     }
-    if (until <= Clock::now()) break;
+    if (std::min(until, latest) <= Clock::now()) break;
   }
   if (posted_ == Verb::kNone) return true;
   AbandonIn(posted_);
@@ -117,22 +118,28 @@ void CollectorTask::AbandonIn(Verb verb) {
 void CollectorTask::AwaitWithoutAbandoning(Clock::time_point deadline, const Meanwhile& meanwhile) {
   const MutexLock lock(&mutex_);
   if (abandoned_) return;
-  if (AwaitReturn(deadline, meanwhile)) return;
+  auto latest = Clock::time_point::max();
+  if (AwaitReturn(deadline, meanwhile, &latest)) return;
   starvation_.emplace(tid_);
 }
 
-bool CollectorTask::AwaitReturn(Clock::time_point deadline, const Meanwhile& meanwhile) {
-  while (true) {
-    const auto until = meanwhile ? std::min(deadline, Clock::now() + kMeanwhileInterval) : deadline;
+bool CollectorTask::AwaitReturn(Clock::time_point deadline, const Meanwhile& meanwhile,
+                                Clock::time_point* latest) {
+  while (posted_ != Verb::kNone) {
+    if (meanwhile) {
+      const MutexUnlock unlocked(&mutex_);
+      *latest = meanwhile();
+    }
+    const auto end = std::min(deadline, *latest);
+    const auto until = meanwhile ? std::min(end, Clock::now() + kMeanwhileInterval) : end;
     if (changed_.WaitUntil(&mutex_, until, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
           return posted_ == Verb::kNone;
         })) {
       return true;
     }
-    if (until == deadline) return false;
-    const MutexUnlock unlocked(&mutex_);
-    meanwhile();
+    if (until == end) return false;
   }
+  return true;
 }
 
 void CollectorTask::Finish() {

@@ -55,8 +55,9 @@ class CollectorSlot {
 class CollectorTask {
  public:
   using Clock = std::chrono::steady_clock;
-  // Called every 10 ms while the session thread waits for a verb. May be empty.
-  using Meanwhile = std::function<void()>;
+  // Called when the session thread begins to wait for a verb, and every 10 ms. Returns when the wait
+  // ends at the latest, whatever its deadline. May be empty.
+  using Meanwhile = std::function<Clock::time_point()>;
 
   // `context` keeps sink, names and events alive for as long as the thread may use them. Returns
   // RESOURCE_EXHAUSTED if no thread can be created.
@@ -116,9 +117,10 @@ class CollectorTask {
     return posted_ != Verb::kNone || finished_;
   }
   void AbandonIn(Verb verb) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Waits for the posted verb. False: it has not returned by `deadline`.
-  bool AwaitReturn(Clock::time_point deadline, const Meanwhile& meanwhile)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits for the posted verb. False: it has not returned by `deadline`, or by `latest`, which
+  // `meanwhile` returned last.
+  bool AwaitReturn(Clock::time_point deadline, const Meanwhile& meanwhile,
+                   Clock::time_point* latest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<CollectorSlot> slot_;
   const std::shared_ptr<SessionContext> context_;

@@ -29,6 +29,7 @@ constexpr auto kReportLimit = seconds(1);
 // Limits at process exit, where captures get one second in all (process_server.cc), 0.3 s of it for
 // delivery. With the limits above, one collector with much to hand over (JAX's profiler) cost the
 // client the end of every collector's trace in 4 of 14 exits.
+constexpr auto kStartLimitAtShutdown = milliseconds(0);  // the late start's follows
 constexpr auto kLateStartLimitAtShutdown = milliseconds(50);
 constexpr auto kStopLimitAtShutdown = milliseconds(400);
 constexpr auto kReportLimitAtShutdown = milliseconds(100);
@@ -38,6 +39,16 @@ std::string Because(const v1::CollectorState& state) {
 }
 
 }  // namespace
+
+CollectorTasks::CollectorTasks(std::function<void()> process_queue,
+                               std::function<std::optional<Clock::time_point>()> shutdown_since)
+    : meanwhile_([this, process = std::move(process_queue), since = std::move(shutdown_since)] {
+        process();
+        // An exiting process has no time for threads that are not scheduled.
+        const std::optional<Clock::time_point> shutdown = since();
+        return shutdown.has_value() ? std::max(*shutdown, wait_begin_) + limit_at_shutdown_
+                                    : Clock::time_point::max();
+      }) {}
 
 CollectorTasks::Slots CollectorTasks::Choose(const Slots& slots, const ArmRequest& request) {
   Slots chosen;
@@ -90,7 +101,7 @@ void CollectorTasks::NoteAbsent(const Collector& collector, CollectorState state
 
 void CollectorTasks::Arm(const ArmRequest& request) {
   for (const auto& task : tasks_) task->PostArm(request);
-  Await(kArmLimit);
+  Await(kArmLimit, kArmLimit);
 }
 
 void CollectorTasks::Start(const StartRequest& request, bool watching_steps) {
@@ -102,12 +113,13 @@ void CollectorTasks::Start(const StartRequest& request, bool watching_steps) {
 }
 
 void CollectorTasks::AwaitStarts() {
-  const auto deadline = Clock::now() + kStartLimit;
+  BeginWait(kStartLimitAtShutdown);
+  const auto deadline = wait_begin_ + kStartLimit;
   for (const auto& task : tasks_) task->AwaitWithoutAbandoning(deadline, meanwhile_);
 }
 
 absl::Status CollectorTasks::AwaitStepWatcher() {
-  Await(kStartLimit);
+  Await(kStartLimit, kStartLimit);
   std::string reason = why_unwatched_;
   for (const auto& task : tasks_) {
     if (!task->collector()->WatchesSteps()) continue;
@@ -120,16 +132,16 @@ absl::Status CollectorTasks::AwaitStepWatcher() {
 }
 
 void CollectorTasks::Stop(uint64_t end_ticks) {
-  Await(shutting_down_ ? kLateStartLimitAtShutdown : kLateStartLimit);
+  Await(kLateStartLimit, kLateStartLimitAtShutdown);
   for (const auto& task : tasks_) {
     if (task->armed()) task->PostStop(end_ticks);
   }
-  Await(shutting_down_ ? kStopLimitAtShutdown : kStopLimit);
+  Await(kStopLimit, kStopLimitAtShutdown);
 }
 
 void CollectorTasks::Report() {
   for (const auto& task : tasks_) task->PostReport();
-  Await(shutting_down_ ? kReportLimitAtShutdown : kReportLimit);
+  Await(kReportLimit, kReportLimitAtShutdown);
 }
 
 void CollectorTasks::Finish() {
@@ -170,15 +182,17 @@ std::vector<Collector*> CollectorTasks::collectors() const {
   return collectors;
 }
 
-void CollectorTasks::Await(Clock::duration limit) {
-  // An exiting process has no time for threads that are not scheduled.
-  const auto grace = shutting_down_ ? Clock::duration::zero() : limit / 2;
-  const auto half = Clock::now() + grace;
-  if (!shutting_down_) {
-    for (const auto& task : tasks_) task->AwaitWithoutAbandoning(half, meanwhile_);
-  }
+void CollectorTasks::BeginWait(Clock::duration limit_at_shutdown) {
+  wait_begin_ = Clock::now();
+  limit_at_shutdown_ = limit_at_shutdown;
+}
+
+void CollectorTasks::Await(Clock::duration limit, Clock::duration limit_at_shutdown) {
+  BeginWait(limit_at_shutdown);
+  const auto half = wait_begin_ + limit / 2;
+  for (const auto& task : tasks_) task->AwaitWithoutAbandoning(half, meanwhile_);
   // This thread may itself have been scheduled late.
-  const auto deadline = std::max(half, Clock::now()) + (limit - grace);
+  const auto deadline = std::max(half, Clock::now()) + limit / 2;
   for (const auto& task : tasks_) task->Await(deadline, meanwhile_);
 }
 

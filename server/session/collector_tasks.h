@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,9 +27,15 @@ namespace jobscope {
 class CollectorTasks {
  public:
   using Slots = std::vector<std::shared_ptr<CollectorSlot>>;
+  using Clock = CollectorTask::Clock;
 
-  // `meanwhile` is called every 10 ms while a verb blocks.
-  explicit CollectorTasks(CollectorTask::Meanwhile meanwhile) : meanwhile_(std::move(meanwhile)) {}
+  // Both are called every 10 ms while a verb blocks. Once the process or its server shuts down,
+  // `shutdown_since` returns since when: from then on the verbs, also the one that blocks, have short
+  // limits, without extension.
+  CollectorTasks(std::function<void()> process_queue,
+                 std::function<std::optional<Clock::time_point>()> shutdown_since);
+  CollectorTasks(const CollectorTasks&) = delete;
+  CollectorTasks& operator=(const CollectorTasks&) = delete;
 
   // Returns those of `slots` that take part in what `request` asks for. Records why the others do
   // not, and which requested frameworks no collector covers.
@@ -51,8 +59,6 @@ class CollectorTasks {
   void Finish();
   // Instead of the above: the session has failed. Allocates nothing.
   void Abandon();
-  // The process exits: from now on the verbs have the short limits, without extension.
-  void HurryUp() { shutting_down_ = true; }
 
   // The earliest ticks back to which every collector with a past has events; UINT64_MAX: no
   // collector has a past.
@@ -68,13 +74,16 @@ class CollectorTasks {
 
  private:
   void NoteAbsent(const Collector& collector, CollectorState state, const std::string& reason);
-  void Await(std::chrono::steady_clock::duration limit);
+  // The waits that follow end `limit_at_shutdown` after the shutdown, or after now if that is later.
+  void BeginWait(Clock::duration limit_at_shutdown);
+  void Await(Clock::duration limit, Clock::duration limit_at_shutdown);
 
   const CollectorTask::Meanwhile meanwhile_;
+  Clock::time_point wait_begin_;
+  Clock::duration limit_at_shutdown_{};
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
   std::vector<v1::CollectorState> absent_;
   std::string why_unwatched_;  // of an absent collector that would watch for steps
-  bool shutting_down_ = false;
 };
 
 }  // namespace jobscope

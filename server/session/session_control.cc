@@ -12,6 +12,7 @@ SessionControl::SessionControl(std::function<Clock::time_point()> process_queue)
 void SessionControl::Stop(EndedBy cause) {
   const MutexLock lock(&mutex_);
   if (!ended_by_.has_value()) ended_by_ = cause;
+  if (cause == EndedBy::kShutdown && !shutdown_since_.has_value()) shutdown_since_ = Clock::now();
   changed_.NotifyAll();
 }
 
@@ -83,6 +84,11 @@ std::optional<EndedBy> SessionControl::ended_by() const {
 bool SessionControl::cancelled() const {
   const MutexLock lock(&mutex_);
   return cancelled_;
+}
+
+std::optional<SessionControl::Clock::time_point> SessionControl::shutdown_since() const {
+  const MutexLock lock(&mutex_);
+  return shutdown_since_;
 }
 
 bool SessionControl::clock_jumped() const {

@@ -47,6 +47,8 @@ class SessionControl : public SessionEvents {
   void Describe(v1::Busy* busy) const;
   std::optional<EndedBy> ended_by() const;
   bool cancelled() const;
+  // Since when the process or its server shuts down, also if something else has ended the session.
+  std::optional<Clock::time_point> shutdown_since() const;
   bool clock_jumped() const;
   std::optional<StartCommand> command() const;
 
@@ -87,6 +89,7 @@ class SessionControl : public SessionEvents {
   std::optional<uint64_t> window_closed_ ABSL_GUARDED_BY(mutex_);
   std::optional<uint64_t> clock_held_until_ ABSL_GUARDED_BY(mutex_);  // it has jumped since
   std::optional<EndedBy> ended_by_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Clock::time_point> shutdown_since_ ABSL_GUARDED_BY(mutex_);
   SessionPhase phase_ ABSL_GUARDED_BY(mutex_) = SessionPhase::kArming;
   Clock::time_point planned_end_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
 };

@@ -53,7 +53,7 @@ SessionRun::SessionRun(SessionOptions options, Environment environment)
     : options_(std::move(options)),
       environment_(std::move(environment)),
       control_(std::make_shared<SessionControl>(std::move(environment_.process_queue))),
-      tasks_([this] { control_->ProcessQueue(); }),
+      tasks_([this] { control_->ProcessQueue(); }, [this] { return control_->shutdown_since(); }),
       clock_(environment_.clock, environment_.uses_tsc),
       context_(std::make_shared<Context>(control_, options_.store_bytes, options_.max_trace_bytes)),
       store_(Context::ShareStore(context_)) {}
@@ -243,7 +243,6 @@ void SessionRun::Record() {
 void SessionRun::StopAndReport() {
   control_->SetPhase(SessionPhase::kDraining, Clock::now());
   end_ticks_ = std::max(end_ticks_, plan_.zero_ticks);
-  if (control_->ended_by() == EndedBy::kShutdown) tasks_.HurryUp();
   tasks_.Stop(end_ticks_);
   CheckClock();
   tasks_.Report();

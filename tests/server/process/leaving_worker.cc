@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A worker that leaves as soon as somebody captures it and it has recorded something:
-//   leaving_worker return|exit|thread|hung|stopping|cuda
+//   leaving_worker return|exit|thread|hung|ended|stopping|cuda
 // from main; by exit() in main; by exit() in another thread; from main, with a collector that never
-// ends its part; from main, while another thread stops the server and waits for a collector; from
+// ends its part; from main, after the capture's end, which that collector delays; from main, while
+// another thread stops the server and waits for a collector; from
 // main, with a CUDA and a CUPTI that it opens after it has started the server, and a kernel in
 // flight.
 // Prints its address. The handle of its server is never destroyed, as in most programs.
@@ -24,9 +25,11 @@
 
 namespace {
 
+std::atomic<bool> stops{false};  // a provider
+
 // Records until a capture has had some of it: scopes of level 1 are active during one only.
 void RecordUntilCaptured() {
-  for (int active = 0; active < 100;) {
+  for (int active = 0; active < 100 && !stops;) {
     JOBSCOPE_STEP("train", active);
     {
       JOBSCOPE_SCOPE("work");
@@ -40,7 +43,10 @@ int Hang(void*, const jobscope_provider_session*, char*, size_t) {
   for (;;) pause();
 }
 
-std::atomic<bool> stops{false};
+int StopAndHang(void*, const jobscope_provider_session*, char*, size_t) {
+  stops = true;
+  for (;;) pause();
+}
 
 int StopSlowly(void*, const jobscope_provider_session*, char*, size_t) {
   stops = true;
@@ -69,6 +75,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (way == "hung" && !RegisterOneThatStopsBy(&Hang)) return 3;
+  if (way == "ended" && !RegisterOneThatStopsBy(&StopAndHang)) return 3;
   if (way == "stopping" && !RegisterOneThatStopsBy(&StopSlowly)) return 3;
   static auto* const gpu =
       way == "cuda" ? new jobscope::cuda::FakeGpu(FAKE_CUPTI, FAKE_CUDA) : nullptr;
@@ -83,8 +90,8 @@ int main(int argc, char** argv) {
   if (way == "thread") {
     std::thread([] { std::exit(0); }).join();
   }
-  if (way == "stopping") {
-    std::thread([] { jobscope_server_stop(); }).detach();
+  if (way == "stopping") std::thread([] { jobscope_server_stop(); }).detach();
+  if (way == "stopping" || way == "ended") {
     while (!stops) std::this_thread::yield();
   }
   if (way == "exit") std::exit(0);

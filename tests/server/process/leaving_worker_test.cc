@@ -24,7 +24,9 @@ using Clock = std::chrono::steady_clock;
 class LeavingWorker : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(LeavingWorker, DeliversWhatItHas) {
-  const bool hung = std::string(GetParam()) == "hung";
+  const std::string way = GetParam();
+  const bool ended = way == "ended";  // the capture, before the process
+  const bool hung = way == "hung" || ended;
   grpc::Status status;
   int events = 0;
   std::string trace;
@@ -39,7 +41,7 @@ TEST_P(LeavingWorker, DeliversWhatItHas) {
             grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
         grpc::ClientContext context;
         tensorflow::ProfileRequest request;
-        request.set_duration_ms(600'000);
+        request.set_duration_ms(ended ? 1'000 : 600'000);
         request.set_emit_xspace(true);
         tensorflow::ProfileResponse response;
         const auto start = Clock::now();
@@ -57,12 +59,13 @@ TEST_P(LeavingWorker, DeliversWhatItHas) {
       absl::Milliseconds(300));
   EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_GT(events, 0);
-  EXPECT_THAT(trace, HasSubstr("shutdown"));
+  EXPECT_THAT(trace, HasSubstr(ended ? "duration" : "shutdown"));
   EXPECT_EQ(wedged, hung);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, LeavingWorker,
-                         ::testing::Values("return", "exit", "thread", "hung", "stopping", "cuda"),
+                         ::testing::Values("return", "exit", "thread", "hung", "ended", "stopping",
+                                           "cuda"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

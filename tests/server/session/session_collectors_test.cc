@@ -10,7 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/session/session.h"
+#include "tests/again_if_busy.h"
 #include "tests/server/session/fake_collector.h"
 #include "tests/server/session/session_fixture.h"
 
@@ -201,6 +204,30 @@ TEST_F(SessionTest, ACollectorThatIsLateToStartRecordsWhatComesAfter) {
   EXPECT_EQ(result.summary.collectors(0).state(), "on");
   EXPECT_EQ(result.summary.events(), 2u);
 }
+
+// Whichever verb the session waits for when the process begins to exit, also after the planned end.
+class ExitTest : public SessionTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ExitTest, ShortensAWaitInProgress) {
+  const std::string verb = GetParam();
+  ExpectWithin(absl::Milliseconds(700), [&] {
+    FakeCollector hung("hung");
+    Make({&hung, &b_});
+    hung.HangIn(verb);
+    Pending session = Submit(For(absl::Milliseconds(10), "ending"));
+    EXPECT_TRUE(hung.AwaitCalls(verb, 1));
+    const absl::Time before = absl::Now();
+    EXPECT_TRUE(manager_->Stop("ending", EndedBy::kShutdown).has_value());
+    const SessionResult result = session.Get();
+    const absl::Duration took = absl::Now() - before;
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(result.summary.collectors(0).state(), "wedged");
+    EXPECT_EQ(result.summary.events(), 1u);
+    return took;
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Verbs, ExitTest, ::testing::Values("start", "stop", "report"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST_F(SessionTest, ACollectorThatFailsLeavesTheOthersUntouched) {
   Make({&a_, &b_});
