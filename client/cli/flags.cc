@@ -170,8 +170,10 @@ void AddCapture(CLI::App* app, Flags* flags, absl::Status* bad_value) {
   app->add_option("--delay_ms", flags->delay_ms, "wait this many ms before recording [0..3600000]")
       ->capture_default_str();
   AddRecording(app, &flags->recording, bad_value);
-  app->add_option("--transfer_timeout_ms", flags->transfer_timeout_ms,
-                  "time limit in ms for the answer of a live worker, from the end of the recording")
+  app->add_option(
+         "--transfer_timeout_ms", flags->transfer_timeout_ms,
+         "time limit in ms after the end of the recording: for the next 64 KiB of the trace "
+         "(native), for the whole answer (stock workers)")
       ->capture_default_str();
   app->add_option("--max_trace_mb", flags->max_trace_mb,
                   "limit each worker's trace to this many MiB; 0: only the disk limits it")
@@ -287,13 +289,17 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
                  "close the servers of workers that were started with JOBSCOPE_ALLOW_CLOSE=1. Only "
                  "a worker's program can start its server again");
   }
-  if (verb == Verb::kCapture) {
-    app.footer(
-        "Verbs: capture check, stop, run, report, diff (each has its own --help).\n"
-        "Exit code: 0 all workers delivered, 1 all delivered, but the result could not be printed "
-        "or the manifest or the report could not be written, 2 usage, 3 some delivered, 4 none "
-        "delivered, 130 interrupted.");
-  }
+  app.footer(
+      verb == Verb::kCapture
+          ? "Verbs: capture check, stop, run, report, diff (each has its own --help).\n"
+            "Exit code: 0 all workers delivered, 1 all delivered, but the result could not be "
+            "printed or the manifest or the report could not be written, 2 usage, 3 some "
+            "delivered, 4 none delivered, 130 interrupted."
+      : verb == Verb::kCheck
+          ? "Exit code: 0 all workers answered, 1 all answered, but the result could not be "
+            "printed, 2 usage, 3 some answered, 4 none answered, 130 interrupted."
+          : "Exit code: 0 all workers answered (--server: were closed), 1 all did, but the "
+            "result could not be printed, 2 usage, 3 some did, 4 none did, 130 interrupted.");
   try {
     ParseArguments(&app, arguments);
   } catch (const CLI::CallForHelp&) {

@@ -252,6 +252,9 @@ TEST(Flags, HelpAndVersion) {
   EXPECT_EQ(Parse({"--help"}).exit_code, 0);
   EXPECT_THAT(Parse({"--help"}).text, HasSubstr("--service_addr"));
   EXPECT_THAT(Parse({"--version"}).text, HasSubstr("jobscope "));
+  for (const char* verb : {"capture", "check", "stop"}) {
+    EXPECT_THAT(ParseFlags({"jobscope", verb, "--help"}).text, HasSubstr("Exit code: 0 all"));
+  }
 }
 
 TEST(Flags, VersionsOfWhatIsLinkedIn) {
