@@ -16,6 +16,9 @@ namespace {
 constexpr size_t kWriteThreads = 8;
 
 constexpr absl::Duration kStopTimeout = absl::Seconds(5);
+// Longest recording of a stock worker that was not asked for by --protocol=tensorflow: a million
+// events are 105 MB, and its process aborts if the trace exceeds 2 GiB.
+constexpr absl::Duration kMaxStockDuration = absl::Seconds(10);
 // Per worker: a flapping connection must not fill the manifest.
 constexpr size_t kMaxWarnings = 50;
 
@@ -78,7 +81,6 @@ void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
                               v1::DescribeResponse response) {
   Slot& slot = roster_[index];
   if (slot.stage != Stage::kConnecting) return;
-  usual_answer_ += (SteadyNow() - slot.asked - usual_answer_) / 8;
   ManifestWorker& account = slot.result.account;
   const bool stock = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
   if (!status.ok() && !stock) {
@@ -87,6 +89,8 @@ void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
                   absl::ZeroDuration());
     return;
   }
+  // Not of a silent address: its time limit would hold up the others.
+  usual_answer_ += (SteadyNow() - slot.asked - usual_answer_) / 8;
   if (status.ok()) {
     if (const std::optional<size_t> twin = Twin(index, response)) {
       FillFromDescription(response, &account);
@@ -161,7 +165,19 @@ void FanOutState::FallBack(size_t index) {
                    std::nullopt});
     return;
   }
+  const bool stock = !roster_[index].described;
+  if (stock && options_.duration > kMaxStockDuration) {
+    roster_[index].result.account.protocol.reset();
+    Finish(index, {Outcome::kRefused, Phase::kDescribe,
+                   absl::StrCat("a stock worker's process aborts if its trace exceeds 2 GiB: lower "
+                                "--duration_ms to ",
+                                absl::ToInt64Milliseconds(kMaxStockDuration),
+                                ", or accept that risk with --protocol=tensorflow"),
+                   std::nullopt});
+    return;
+  }
   std::string off = "its clock is not measured, its data are lost if it dies";
+  if (stock) absl::StrAppend(&off, ", its process aborts if its trace exceeds 2 GiB");
   if (options_.steps.has_value()) {
     absl::StrAppend(&off, ", it cannot record --steps (recorded for --duration_ms=",
                     absl::ToInt64Milliseconds(options_.duration), ")");
@@ -296,6 +312,12 @@ void FanOutState::OnEnded(size_t index, const grpc::Status& status,
                           : now < slot.end               ? Moment::kRecording
                                                          : Moment::kAfterEnd;
     Verdict verdict = JudgeCapture(status, moment);
+    const bool stock = !slot.streams && !slot.described;
+    if (stock && moment == Moment::kAfterEnd && verdict.outcome == Outcome::kDied) {
+      absl::StrAppend(&verdict.reason,
+                      "; a stock worker's process aborts if its trace exceeds 2 GiB: record for a "
+                      "shorter time, or at a lower level");
+    }
     if (slot.stopped && verdict.outcome != Outcome::kBusy) {
       verdict.reason = absl::StrCat("interrupted: ", verdict.reason);
     }

@@ -129,6 +129,12 @@ Verdict JudgeAnswerWithoutTrace(const RunDirectory& directory, const std::string
   const std::string path = absl::StrCat(directory.path(), "/", stem, ".xplane.pb");
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0) {
+    if (S_ISREG(info.st_mode) && info.st_size == 0 && !index.empty_trace) {
+      return Failed(Phase::kTransfer,
+                    absl::StrCat("the worker wrote an empty file, ", path,
+                                 ": its trace exceeds 2 GiB; record for a shorter time, or at a "
+                                 "lower level"));
+    }
     const absl::StatusOr<xspace::XSpaceScan> scan = ScanFile(path);
     if (!scan.ok()) {
       return Failed(Phase::kTransfer, absl::StrCat("the worker wrote ", path,

@@ -297,7 +297,7 @@ TEST_F(CaptureTest, StopEndsSomebodyElsesCapture) {
   FakeWorker native({});
   const std::string addresses = native.address() + "," + stock.address();
   const std::unique_ptr<Subprocess> capture =
-      StartCapture(addresses, {"--duration_ms=60000", "--json"});
+      StartCapture(addresses, {"--duration_ms=60000", "--protocol=tensorflow", "--json"});
   ASSERT_TRUE(native.AwaitRequests(1));
   ASSERT_TRUE(stock.AwaitRequests(1));
   const std::unique_ptr<Subprocess> unnamed = Start({"stop", "--service_addr=" + stock.address()});

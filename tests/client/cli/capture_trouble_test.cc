@@ -128,7 +128,8 @@ TEST_F(CaptureTest, CtrlCKeepsWhatThereIs) {
   FakeWorker stock(behavior);
   FakeWorker native({});
   const std::unique_ptr<Subprocess> capture =
-      StartCapture(native.address() + "," + stock.address(), {"--duration_ms=60000", "--json"});
+      StartCapture(native.address() + "," + stock.address(),
+                   {"--duration_ms=60000", "--protocol=tensorflow", "--json"});
   ASSERT_TRUE(native.AwaitRequests(1));
   ASSERT_TRUE(stock.AwaitRequests(1));
   const absl::Time before = absl::Now();

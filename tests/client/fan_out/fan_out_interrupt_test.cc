@@ -43,7 +43,9 @@ TEST_F(FanOutTest, AnInterruptStopsAndKeepsWhatThereIs) {
   dies.capture_fails_after = absl::Seconds(5);
   Script refused;
   refused.describe = Refused;
-  Make({Script(), dies, refused, Stock()});
+  Script older;  // an hour is refused to stock workers
+  older.streams = false;
+  Make({Script(), dies, refused, older});
   const Interrupter interrupter(&clockwork_, fan_out_.get(), [this] {
     return connects(2) == 3 && !starts(0).empty() && !starts(1).empty() && !starts(3).empty();
   });

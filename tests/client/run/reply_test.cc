@@ -216,6 +216,18 @@ TEST_F(WriteReplyTest, AWorkerThatWroteIntoASharedLogdirDelivers) {
   EXPECT_EQ(account_.files.size(), 1u);
 }
 
+// What a stock worker leaves behind if it cannot serialise its trace. Its answer is OK.
+TEST_F(WriteReplyTest, AnEmptyFileInASharedLogdirIsATraceThatWasTooLarge) {
+  std::ofstream(directory_.path() + "/w_1.xplane.pb").close();
+  const Verdict verdict = Write("", {false, false});
+  EXPECT_STREQ(Name(verdict.outcome), "failed");
+  EXPECT_THAT(verdict.reason, HasSubstr("w_1.xplane.pb: its trace exceeds 2 GiB"));
+  EXPECT_THAT(account_.files, IsEmpty());
+  tensorflow::ProfileResponse nothing;
+  nothing.set_empty_trace(true);
+  EXPECT_STREQ(Name(Write(nothing.SerializeAsString(), {false, false}).outcome), "empty");
+}
+
 TEST_F(WriteReplyTest, ADirectoryThatIsGoneIsAWriteFailure) {
   std::filesystem::remove_all(directory_.path());
   tensorflow::ProfileResponse response;
