@@ -25,7 +25,7 @@ absl::StatusOr<std::string> WritePortFile(absl::string_view directory, const v1:
                                           absl::string_view bound_address);
 
 // Removes the file if it is this user's regular file and still holds this worker's address: a
-// restarted worker of the same rank may have replaced it. Never blocks.
+// restarted worker of the same rank may have replaced it. Waits for no FIFO, only for the disk.
 void RemovePortFile(const std::string& path, const v1::Identity& identity,
                     absl::string_view bound_address);
 

@@ -22,7 +22,11 @@ constexpr absl::Duration kExitGrace = absl::Seconds(1);
 // Never destroyed: exit handlers may register others.
 struct Deliveries {
   absl::Mutex mutex;
-  std::vector<void (*)(absl::Time)> functions ABSL_GUARDED_BY(mutex);
+  struct Function {
+    ExitFunction deliver;
+    ExitFunction clean_up;  // may be null
+  };
+  std::vector<Function> functions ABSL_GUARDED_BY(mutex);
   bool registered ABSL_GUARDED_BY(mutex) = false;
 };
 
@@ -34,22 +38,26 @@ Deliveries& TheDeliveries() {
 void OnExit() {
   if (InForkedChild()) return;
   const absl::Time deadline = SteadyNow() + kExitGrace;
-  std::vector<void (*)(absl::Time)> functions;
+  std::vector<Deliveries::Function> functions;
   {
     const absl::MutexLock lock(&TheDeliveries().mutex);
     functions = std::exchange(TheDeliveries().functions, {});
   }
-  for (const auto deliver : functions) deliver(deadline);
+  for (const auto& function : functions) function.deliver(deadline);
+  for (const auto& function : functions) {
+    if (function.clean_up != nullptr) function.clean_up(deadline);
+  }
 }
 
 }  // namespace
 
-void DeliverAtExit(void (*deliver)(absl::Time deadline)) {
+void DeliverAtExit(ExitFunction deliver, ExitFunction clean_up) {
   Deliveries& deliveries = TheDeliveries();
   const absl::MutexLock lock(&deliveries.mutex);
-  const auto begin = deliveries.functions.begin();
-  const auto end = deliveries.functions.end();
-  if (std::find(begin, end, deliver) == end) deliveries.functions.push_back(deliver);
+  const auto is_it = [deliver](const auto& function) { return function.deliver == deliver; };
+  if (std::none_of(deliveries.functions.begin(), deliveries.functions.end(), is_it)) {
+    deliveries.functions.push_back({deliver, clean_up});
+  }
   if (!deliveries.registered) deliveries.registered = std::atexit(&OnExit) == 0;
 }
 

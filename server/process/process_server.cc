@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -27,9 +28,9 @@
 #include "server/guard/fork_guard.h"
 #include "server/guard/resource_guard.h"
 #include "server/listen/listen_address.h"
-#include "server/listen/port_file.h"
 #include "server/process/environment.h"
 #include "server/process/exit_delivery.h"
+#include "server/process/published_address.h"
 #include "server/process/server_options.h"
 #include "server/process/worker_runtime.h"
 #include "server/rpc/ceilings.h"
@@ -60,7 +61,6 @@ struct Resolved {
 struct Running {
   Resolved settings;
   std::unique_ptr<GrpcServer> server;
-  std::string port_file;
   uint64_t number = 0;  // of the start, in this process
 };
 
@@ -68,6 +68,7 @@ struct Running {
 struct Process {
   absl::Mutex mutex;
   std::optional<Running> running ABSL_GUARDED_BY(mutex);
+  PublishedAddress published ABSL_GUARDED_BY(mutex);  // of the running server
   uint64_t starts ABSL_GUARDED_BY(mutex) = 0;
   std::atomic<std::thread::id> holder{};  // of `mutex`
 };
@@ -77,12 +78,27 @@ Process& TheProcess() {
   return *process;
 }
 
+// Locks the mutex. Returns false if this thread holds it, or another one until `deadline`.
+bool LockBy(Process& process, absl::Time deadline)
+    ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true, process.mutex) {
+  while (!process.mutex.TryLock()) {
+    if (process.holder == std::this_thread::get_id() || SteadyNow() >= deadline) return false;
+    absl::SleepFor(kLockPoll);
+  }
+  return true;
+}
+
 // Holds the mutex while it exists, and tells an exit handler which thread does.
 class ABSL_SCOPED_LOCKABLE ProcessLock {
  public:
   explicit ProcessLock(Process* process) ABSL_EXCLUSIVE_LOCK_FUNCTION(process->mutex)
       : process_(process) {
     process_->mutex.Lock();
+    process_->holder = std::this_thread::get_id();
+  }
+  // Takes over the mutex, which this thread has locked.
+  ProcessLock(Process* process, std::adopt_lock_t) ABSL_EXCLUSIVE_LOCKS_REQUIRED(process->mutex)
+      : process_(process) {
     process_->holder = std::this_thread::get_id();
   }
   ~ProcessLock() ABSL_UNLOCK_FUNCTION() {
@@ -195,12 +211,11 @@ void StopRunning(Process& process, absl::FunctionRef<void()> closed)
   WorkerRuntime& worker = WorkerRuntime::Get();
   const Running& running = *process.running;
   const std::string address = running.server->address();
-  if (!running.port_file.empty()) {
-    RemovePortFile(running.port_file, worker.identity(), address);
-  }
+  const absl::Time end = SteadyNow() + kStopLimit;
+  process.published.Withdraw();
   running.server->StopAccepting();
   closed();
-  running.server->Stop(kStopLimit);
+  running.server->Stop(absl::Ceil(end - SteadyNow(), absl::Milliseconds(10)));
   process.running.reset();
   worker.SetAlwaysOn(false);
   Log(LogLevel::kInfo, absl::StrCat("profiler server on ", address, " has ended"));
@@ -248,20 +263,19 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, uin
 
 void DeliverBeforeExit(absl::Time deadline) {
   Process& process = TheProcess();
-  // Waits for a thread that stops a server at this moment, and so delivers the running capture; not
-  // if this is that thread.
-  while (!process.mutex.TryLock()) {
-    if (process.holder == std::this_thread::get_id() || SteadyNow() >= deadline) return;
-    absl::SleepFor(kLockPoll);
-  }
+  // Waits for a thread that stops a server at this moment, and so delivers the running capture.
+  if (!LockBy(process, deadline)) return;
+  const ProcessLock lock(&process, std::adopt_lock);
   if (process.running.has_value()) {
     process.running->server->DeliverBeforeExit(deadline - SteadyNow());
-    if (!process.running->port_file.empty()) {
-      RemovePortFile(process.running->port_file, WorkerRuntime::Get().identity(),
-                     process.running->server->address());
-    }
   }
-  process.mutex.Unlock();
+}
+
+void WithdrawBeforeExit(absl::Time deadline) {
+  Process& process = TheProcess();
+  if (!LockBy(process, deadline)) return;
+  const ProcessLock lock(&process, std::adopt_lock);
+  process.published.Withdraw();
 }
 
 }  // namespace
@@ -299,18 +313,16 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
   const std::string address = (*server)->address();
   // Before the address is published: a client that finds it finds the worker's steps recorded.
   worker.SetAlwaysOn(!resolved->options.no_always_on);
-  std::string port_file;
   if (!port_dir.empty()) {
-    auto written = WritePortFile(port_dir, worker.identity(), address);
-    if (!written.ok()) {
+    auto published = process.published.Publish(port_dir, worker.identity(), address);
+    if (!published.ok()) {
       worker.SetAlwaysOn(false);
       (*server)->Stop(kStopLimit);
-      return {JOBSCOPE_E_IO, std::string(written.status().message()), ""};
+      return {JOBSCOPE_E_IO, std::string(published.message()), ""};
     }
-    port_file = *std::move(written);
   }
-  DeliverAtExit(&DeliverBeforeExit);
-  process.running = Running{*std::move(resolved), *std::move(server), std::move(port_file), number};
+  DeliverAtExit(&DeliverBeforeExit, &WithdrawBeforeExit);
+  process.running = Running{*std::move(resolved), *std::move(server), number};
   Log(LogLevel::kInfo, absl::StrCat("profiler server listens on ", address));
   return {JOBSCOPE_OK, "", address};
 }

@@ -113,6 +113,11 @@ TEST_F(CaptureExitTest, ACollectorThatHangsCostsItsOwnPartOnly) {
   EXPECT_FALSE(account.contains("lost")) << account;
 }
 
+TEST_F(CaptureExitTest, APortDirectoryThatHangsCostsNothing) {
+  const json account = Leave({"serving"}, 30);
+  EXPECT_EQ(account["ended_by"], "shutdown") << account;
+}
+
 TEST_F(CaptureExitTest, AStopInProgressIsWaitedFor) { Leave({"stopping"}, 30); }
 
 }  // namespace

@@ -1,92 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/programmatic/programmatic_capture.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "common/clock/monotonic.h"
 #include "jobscope/detail/ticks.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/again_if_busy.h"
+#include "tests/hanging_files.h"
 #include "tests/no_threads.h"
 #include "tests/server/session/fake_collector.h"
-
-namespace {
-
-// A file system that hangs in calls for names with one of these ends.
-struct HangingFiles {
-  // Waits while `path` has such an end.
-  void Pass(std::string_view path) {
-    std::unique_lock<std::mutex> lock(mutex);
-    const auto hangs = [&] {
-      return std::any_of(ends.begin(), ends.end(), [&](const std::string& end) {
-        return absl::EndsWith({path.data(), path.size()}, end);
-      });
-    };
-    if (!hangs()) return;
-    ++waiting;
-    changed.notify_all();
-    changed.wait(lock, [&] { return !hangs(); });
-    --waiting;
-  }
-  void Hang(std::vector<std::string> at) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    ends = std::move(at);
-    changed.notify_all();
-  }
-  // Returns whether `calls` calls hang, within 60 s.
-  bool Await(int calls) {
-    std::unique_lock<std::mutex> lock(mutex);
-    return changed.wait_for(lock, std::chrono::seconds(60), [&] { return waiting >= calls; });
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<std::string> ends;
-  int waiting = 0;
-};
-HangingFiles g_files;
-
-}  // namespace
-
-// Of this program, also of the code under test.
-extern "C" int mkdir(const char* path, mode_t mode) noexcept {
-  g_files.Pass(path);
-  return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
-}
-extern "C" int unlink(const char* name) noexcept {
-  g_files.Pass(name);
-  return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, name, 0));
-}
-// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): "new" is a keyword
-extern "C" int rename(const char* from, const char* to) noexcept {
-  g_files.Pass(to);
-  return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
-}
 
 namespace jobscope {
 namespace {
