@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/clock/monotonic.h"
 #include "common/options/recording_options.h"
 #include "common/xspace/assemble/assembler.h"
 #include "jobscope/jobscope_c.h"
@@ -26,6 +27,8 @@
 namespace jobscope {
 namespace {
 
+// As for the server (process_server.cc).
+constexpr absl::Duration kBusyLimit = absl::Seconds(10);
 constexpr size_t kMaxLogdirBytes = 4096;
 constexpr uint64_t kMaxProgrammaticStoreBytes = uint64_t{64} << 30;
 constexpr uint64_t kMinPartBytes = uint64_t{64} << 10;
@@ -89,6 +92,10 @@ absl::Status CheckStart() {
   if (!environment.ok()) return environment.status();
   if (environment->disable) {
     return absl::PermissionDeniedError("JOBSCOPE_DISABLE is set: no captures in this process");
+  }
+  if (!WorkerRuntime::Create(SteadyNow() + kBusyLimit)) {
+    return absl::AlreadyExistsError(
+        "another thread is preparing the profiler of this process; try again later");
   }
   return absl::OkStatus();
 }

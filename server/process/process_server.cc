@@ -42,7 +42,12 @@ namespace jobscope {
 namespace {
 
 constexpr absl::Duration kStopLimit = absl::Seconds(2);
+// As long as a start may take (grpc_server.cc).
+constexpr absl::Duration kBusyLimit = absl::Seconds(10);
 constexpr absl::Duration kLockPoll = absl::Milliseconds(1);
+
+constexpr char kBusyText[] =
+    "another thread is starting or stopping the server of this process; try again later";
 
 // The settings of a start.
 struct Resolved {
@@ -290,7 +295,11 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
   if (!resolved.ok()) return Failed(resolved.status());
   const std::string port_dir = AtStart(resolved->port_dir);
   Process& process = TheProcess();
-  const ProcessLock lock(&process);
+  // Not for ever: if a constructor of a library calls this, the thread that holds the lock may wait
+  // for the loader's, which this one holds.
+  const absl::Time deadline = SteadyNow() + kBusyLimit;
+  if (!LockBy(process, deadline)) return {JOBSCOPE_E_BUSY, kBusyText, ""};
+  const ProcessLock lock(&process, std::adopt_lock);
   if (process.running.has_value()) {
     const std::string& bound = process.running->server->address();
     if (process.running->settings.SameAs(*resolved)) return {JOBSCOPE_OK, "", bound};
@@ -306,6 +315,7 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
                          "same options"),
             bound};
   }
+  if (!WorkerRuntime::Create(deadline)) return {JOBSCOPE_E_BUSY, kBusyText, ""};
   WorkerRuntime& worker = WorkerRuntime::Get();
   const uint64_t number = ++process.starts;
   auto server = Launch(*resolved, number, worker);

@@ -2,15 +2,18 @@
 #include "server/process/worker_runtime.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "collectors/cuda/cuda_collector.h"
 #include "collectors/cuda/libraries/driver_api.h"
@@ -27,6 +30,7 @@
 #include "collectors/python/python_collector.h"
 #include "collectors/system/system_collector.h"
 #include "collectors/torch/torch_collector.h"
+#include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "common/threads/worker_thread.h"
 #include "server/guard/fork_guard.h"
@@ -123,6 +127,23 @@ absl::Duration Between(const TickMap& map, uint64_t from_ticks, uint64_t to_tick
 WorkerRuntime& WorkerRuntime::Get() {
   static auto* const worker = new WorkerRuntime;
   return *worker;
+}
+
+bool WorkerRuntime::Create(absl::Time deadline) {
+  enum Progress { kNone, kBegun, kCreated };
+  static std::atomic<Progress> progress{kNone};
+  Progress before = kNone;
+  if (progress.compare_exchange_strong(before, kBegun)) {
+    absl::Cleanup out_of_memory = [] { progress = kNone; };
+    Get();
+    std::move(out_of_memory).Cancel();
+    progress = kCreated;
+  }
+  while (progress != kCreated) {
+    if (SteadyNow() >= deadline) return false;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return true;
 }
 
 WorkerRuntime::WorkerRuntime()

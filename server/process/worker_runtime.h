@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "collectors/host/encoding/reader.h"
 #include "common/clock/clock_baseline.h"
 #include "common/process/identity.h"
@@ -31,6 +32,11 @@ class NvmlCollector;
 class WorkerRuntime {
  public:
   static WorkerRuntime& Get();
+  // Creates the instance. If another thread is doing that, waits for it until `deadline`, of
+  // SteadyNow, and returns false if it has not ended by then. Call it first in functions that a
+  // constructor of a library may call: that thread holds the loader's lock, for which the other one
+  // then waits.
+  static bool Create(absl::Time deadline);
 
   // The current identity of this process (common/process/identity.h).
   v1::Identity identity() { return identity_.Read(); }
