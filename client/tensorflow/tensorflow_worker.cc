@@ -69,23 +69,32 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
     const absl::MutexLock lock(&mutex_);
     if (ended_) return;
     end_ = SteadyNow() + wait + call.duration;
+    transfer_ = call.transfer;
     SetTimer(wait, [call](Recording* self) { self->Send(call); });
   }
 
+  const std::string& session_id() const { return arm_.session_id; }
+
   // We end the recording: from now on it is overdue.
-  void OnStop() {
+  void Stop(absl::Duration timeout, StopDone done) {
     bool sent = false;
     {
       const absl::MutexLock lock(&mutex_);
       stopped_ = true;
-      sent = sent_;
+      terminating_ = sent = sent_;
       const absl::Time now = SteadyNow();
       if (sent && !ended_ && now < end_) {
         end_ = now;
         if (timer_ != nullptr) ProbeIn(times_.period);
       }
     }
-    if (!sent) End(grpc::Status(grpc::StatusCode::CANCELLED, "stopped before it began"), nullptr);
+    if (sent) {
+      Terminate(timeout, std::move(done));
+      return;
+    }
+    // A stock worker would remember the name, and end the next session of that name.
+    End(grpc::Status(grpc::StatusCode::CANCELLED, "stopped before it began"), nullptr);
+    done(grpc::Status::OK, false);
   }
 
   // Ignores all further results.
@@ -116,30 +125,51 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
                   });
   }
 
+  // Both kinds of worker know this call. OnProbed repeats it if it is not answered.
+  void Terminate(absl::Duration timeout, StopDone done) {
+    calls_->Terminate(arm_.session_id, timeout,
+                      [self = shared_from_this(), done = std::move(done)](
+                          const grpc::Status& status, bool stopped) {
+                        {
+                          const absl::MutexLock lock(&self->mutex_);
+                          self->terminating_ = status.ok();
+                        }
+                        done(status, stopped);
+                      });
+  }
+
   void OnReply(const grpc::Status& status, grpc::ByteBuffer* reply) {
-    ReplyContext context;
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      EndLate();
+    } else if (!status.ok()) {
+      End(status, nullptr);
+    } else {
+      ReplyContext context;
+      {
+        const absl::MutexLock lock(&mutex_);
+        context = {*ours_, stopped_};
+      }
+      End(status, std::make_unique<ReplyDelivery>(context, reply));
+    }
+  }
+
+  // The answer did not come in time.
+  void EndLate() {
     std::string waits_behind;
     {
       const absl::MutexLock lock(&mutex_);
-      context = {*ours_, stopped_};
       waits_behind = waits_behind_;
     }
-    if (status.ok()) {
-      End(status, std::make_unique<ReplyDelivery>(context, reply));
+    if (!waits_behind.empty()) {
+      End(grpc::Status(grpc::StatusCode::ALREADY_EXISTS, waits_behind), nullptr);
       return;
     }
-    if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) {
-      End(status, nullptr);
-    } else if (!waits_behind.empty()) {
-      End(grpc::Status(grpc::StatusCode::ALREADY_EXISTS, waits_behind), nullptr);
-    } else {
-      const bool connected = channel_->GetState(false) == GRPC_CHANNEL_READY;
-      End(grpc::Status(status.error_code(),
-                       connected ? "alive, but the trace did not arrive in time; record for a "
-                                   "shorter time, or raise --transfer_timeout_ms"
-                                 : "no answer"),
-          nullptr);
-    }
+    const bool connected = channel_->GetState(false) == GRPC_CHANNEL_READY;
+    End(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
+                     connected ? "alive, but the trace did not arrive in time; record for a "
+                                 "shorter time, or raise --transfer_timeout_ms"
+                               : "no answer"),
+        nullptr);
   }
 
   void Probe() {
@@ -154,9 +184,13 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
   void OnProbed(uint64_t late_ns, const grpc::Status& status,
                 const v1::DescribeResponse& response) {
     bool gone = false;
+    bool late = false;
+    bool terminate = false;
     {
       const absl::MutexLock lock(&mutex_);
       if (ended_) return;
+      // The time limit of the call itself counts from the planned end.
+      late = stopped_ && SteadyNow() >= end_ + transfer_;
       // While this client does not keep up, silence shows nothing.
       gone = IsSilence(status) && SteadyNow() >= end_ && threads_->last_late_ns() == late_ns;
       if (!gone) {
@@ -167,8 +201,12 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
         }
         ProbeIn(IsSilence(status) ? absl::ZeroDuration() : times_.period);
       }
+      // Not again once it is answered: a stock worker remembers the name (see Stop).
+      terminate = stopped_ && !late && !IsSilence(status) && !std::exchange(terminating_, true);
     }
-    if (!gone) return;
+    if (terminate) Terminate(times_.silence, [](const grpc::Status&, bool) {});
+    if (!gone && !late) return;
+    if (late) EndLate();
     End(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
                      absl::StrCat("no sign of life for ", absl::FormatDuration(times_.silence),
                                   "; is the process stopped, or the network cut?")),
@@ -222,7 +260,9 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
   bool sent_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool terminating_ ABSL_GUARDED_BY(mutex_) = false;      // Terminate is in flight, or answered
   absl::Time end_ ABSL_GUARDED_BY(mutex_);                // planned
+  absl::Duration transfer_ ABSL_GUARDED_BY(mutex_);       // from then until the last byte
   std::string waits_behind_ ABSL_GUARDED_BY(mutex_);      // whose session the worker is busy with
   std::shared_ptr<Timer> timer_ ABSL_GUARDED_BY(mutex_);  // of the request, or of the next probe
 };
@@ -258,16 +298,11 @@ void TensorflowWorker::SyncClock(absl::Duration, ClockDone done) {
 void TensorflowWorker::Start(const StartCall& call) { recording_->Start(call); }
 
 void TensorflowWorker::Stop(const std::string& session_id, absl::Duration timeout, StopDone done) {
-  if (recording_ != nullptr) recording_->OnStop();
-  calls_->Stop(session_id, timeout,
-               [calls = calls_, session_id, timeout, done = std::move(done)](
-                   const grpc::Status& status, bool stopped) {
-                 if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
-                   done(status, stopped);
-                   return;
-                 }
-                 calls->Terminate(session_id, timeout, done);
-               });
+  if (recording_ != nullptr && recording_->session_id() == session_id) {
+    recording_->Stop(timeout, std::move(done));
+  } else {
+    calls_->Terminate(session_id, timeout, std::move(done));
+  }
 }
 
 void TensorflowWorker::Cancel() {

@@ -42,7 +42,9 @@ class TensorflowWorker : public WorkerClient {
   // sleeps too long. If silence, or another client's capture, was the cause, the status text of
   // `ended` is for people.
   void Start(const StartCall& call) override;
-  // A stock worker cannot say whether it stopped: `stopped` is true if it was asked.
+  // The protocol does not say whether the worker stopped: `stopped` is true if it was asked. If it
+  // is this object's recording, asks again until the worker answers, and `ended` comes soon after
+  // StartCall::transfer at the latest.
   void Stop(const std::string& session_id, absl::Duration timeout, StopDone done) override;
   void Cancel() override;
   bool connected() const override;

@@ -6,6 +6,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -45,6 +46,8 @@ class FakeWorker {
     uint64_t max_duration_ms = 0;
     // Waits for the duration, or for Stop, Terminate, cancel, before it answers.
     bool waits = true;
+    // So many Terminate calls, the first ones, have no effect and no answer.
+    int lost_terminates = 0;
     // Called when a recording has begun.
     std::function<void()> on_recording;
     // What it answers; by default a trace of 10 events.
@@ -62,11 +65,15 @@ class FakeWorker {
   }
 
   ~FakeWorker() {
+    {
+      // The server waits for calls that are recording.
+      const absl::MutexLock lock(&mutex_);
+      closing_ = true;
+    }
     server_->Shutdown(absl::ToChronoTime(absl::Now()));
     std::vector<std::thread> threads;
     {
       const absl::MutexLock lock(&mutex_);
-      closing_ = true;
       threads.swap(threads_);
     }
     for (std::thread& thread : threads) thread.join();
@@ -84,6 +91,7 @@ class FakeWorker {
     const absl::MutexLock lock(&mutex_);
     return first_request_;
   }
+  int terminates() const { return terminates_; }
   std::vector<std::string> stopped_sessions() const {
     const absl::MutexLock lock(&mutex_);
     return {stops_.begin(), stops_.end()};
@@ -156,6 +164,7 @@ class FakeWorker {
     grpc::ServerUnaryReactor* Terminate(grpc::CallbackServerContext* context,
                                         const tensorflow::TerminateRequest* request,
                                         tensorflow::TerminateResponse*) override {
+      if (worker_->terminates_++ < worker_->behavior_.lost_terminates) return new Silence();
       worker_->StopSession(request->session_id());
       grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
       reactor->Finish(grpc::Status::OK);
@@ -163,6 +172,12 @@ class FakeWorker {
     }
 
    private:
+    // A call that is not answered until its caller gives up.
+    class Silence : public grpc::ServerUnaryReactor {
+      void OnCancel() override { Finish(grpc::Status::CANCELLED); }
+      void OnDone() override { delete this; }
+    };
+
     FakeWorker* const worker_;
   };
 
@@ -219,6 +234,7 @@ class FakeWorker {
   }
 
   const Behavior behavior_;
+  std::atomic<int> terminates_ = 0;
   mutable absl::Mutex mutex_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   std::string running_ ABSL_GUARDED_BY(mutex_);
