@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/python/gc/gc_callback.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "collectors/python/bridge/gil.h"
@@ -25,9 +27,9 @@ Object* g_function = nullptr;
 jobscope_site g_site = {sizeof(jobscope_site), 0, "gc", "python", nullptr, 0, JOBSCOPE_BIT_LEVEL1,
                         JOBSCOPE_ROLE_SCOPE,   0};
 
-// The collection that the calling thread is in; begin_ticks 0: none is recorded. Collections of one
-// thread do not nest.
-thread_local jobscope_token t_collection = {0, 0};
+// The collection that runs; begin_ticks 0: none is recorded. Python runs one at a time, on any
+// thread, and finalizers may release the GIL meanwhile. Guarded by the GIL.
+jobscope_token g_collection = {0, 0};
 
 jobscope_arg Figure(Object* info, const char* key) {
   jobscope_arg arg = {};
@@ -38,18 +40,26 @@ jobscope_arg Figure(Object* info, const char* key) {
   return arg;
 }
 
+// Ends a collection without a record: the program removed the function from the list meanwhile, so
+// that Python never reported the end.
+void DropUnended() {
+  const jobscope_token unended = std::exchange(g_collection, {0, 0});
+  constexpr size_t kNeeded =
+      offsetof(struct jobscope_trace_writer_table, discard) + sizeof(g_writer->discard);
+  if (unended.begin_ticks != 0 && g_writer->size >= kNeeded) g_writer->discard(unended);
+}
+
 void Begin() {
-  t_collection = {0, 0};
+  DropUnended();
   const uint32_t mask = __atomic_load_n(g_writer->mask, __ATOMIC_RELAXED);
   if ((mask & g_site.bit) == 0) return;
-  t_collection = g_writer->begin(g_writer->register_site(&g_site, kKeys, kKeyCount));
+  g_collection = g_writer->begin(g_writer->register_site(&g_site, kKeys, kKeyCount));
 }
 
 void End(Object* info) {
-  if (t_collection.begin_ticks == 0) return;
+  if (g_collection.begin_ticks == 0) return;
   const jobscope_arg args[kKeyCount] = {Figure(info, kKeys[0]), Figure(info, kKeys[1])};
-  g_writer->end_args(g_site.id, t_collection, args, kKeyCount);
-  t_collection = {0, 0};
+  g_writer->end_args(g_site.id, std::exchange(g_collection, {0, 0}), args, kKeyCount);
 }
 
 // callback(phase, info). Ignored in a forked child, which inherits its parent's list of callbacks,
@@ -103,7 +113,8 @@ absl::Status AddGcCallback(const Api& api, const struct jobscope_trace_writer_ta
 }
 
 void RemoveGcCallback(const Api& api) {
-  if (g_function == nullptr) return;
+  // A collection that runs must report its end: its scope would remain open on its thread.
+  if (g_function == nullptr || g_collection.begin_ticks != 0) return;
   const Ref callbacks = Callbacks(api);
   const Ref removed(
       api, callbacks ? CallMethod(api, callbacks.get(), "remove", {Function(api)}) : nullptr);

@@ -48,6 +48,60 @@ def worker_collects():
         thread.join()
 
 
+class Blocks:
+    """Its finalizer blocks until `go_on` is set."""
+
+    def __init__(self):
+        self.me, self.entered, self.go_on = self, threading.Event(), threading.Event()
+
+    def __del__(self):
+        self.entered.set()
+        self.go_on.wait()
+
+
+def worker_stops_during_a_collection(logdir):
+    gc.disable()
+    blocks = Blocks()
+    entered, go_on, ended, leave = blocks.entered, blocks.go_on, threading.Event(), threading.Event()
+
+    def collects():
+        gc.collect()
+        ended.set()
+        leave.wait()
+
+    before = len(gc.callbacks)
+    jobscope.start(os.path.join(logdir, "first"))
+    workers.until(lambda: len(gc.callbacks) > before)  # late on a busy machine
+    del blocks
+    thread = threading.Thread(target=collects)
+    thread.start()
+    entered.wait()
+    first = jobscope.stop()
+    go_on.set()
+    ended.wait()
+    with jobscope.capture(os.path.join(logdir, "second")) as second:
+        pass
+    removed = workers.until(lambda: len(gc.callbacks) == before)
+    leave.set()
+    thread.join()
+    workers.tell(first=first.run_directory, second=second.result.run_directory, removed=removed)
+
+
+class AnUnfinishedCollection(unittest.TestCase):
+    def test_it_is_open_in_its_capture_and_not_in_the_next(self):
+        with tempfile.TemporaryDirectory() as logdir, workers.Worker(__file__, "stops_during_a_collection", logdir) as worker:
+            told = worker.hear()
+            self.assertEqual(worker.finish(), 0)
+            (unfinished,) = self.collections(told["first"])
+            self.assertEqual(unfinished.stats["truncated"], 1)
+            self.assertEqual(self.collections(told["second"]), [])
+            self.assertTrue(told["removed"])
+
+    @staticmethod
+    def collections(run_directory):
+        return [event for event in xspace.host_events(run_directory) if event.name in ("gc", "scope/gc")]
+
+
 class GcTest(unittest.TestCase):
     def capture(self, worker, *arguments):
         with tempfile.TemporaryDirectory() as logdir:
