@@ -89,11 +89,10 @@ bool AreAmbiguous(const std::vector<WorkerView>& views, const std::vector<Match:
   return false;
 }
 
-// Adds `candidates`, by key, as matches; at most one per worker counts.
+// Adds `candidates`, by key, as matches; at most one per worker counts. `callers`: CountCallers.
 template <typename Candidates>
-void TakeMatches(const std::vector<WorkerView>& views, const Candidates& candidates,
-                 std::vector<Match>* matches) {
-  const std::map<Callers, size_t> callers = CountCallers(views);
+void TakeMatches(const std::vector<WorkerView>& views, const std::map<Callers, size_t>& callers,
+                 const Candidates& candidates, std::vector<Match>* matches) {
   for (const auto& [key, candidate] : candidates) {
     for (std::vector<Match::Member>& members : Meetings(views, candidate)) {
       const Match::Member& first = members.front();
@@ -145,7 +144,7 @@ std::vector<Match> MatchBySequence(const std::vector<WorkerView>& views) {
     }
   }
   std::vector<Match> matches;
-  TakeMatches(views, candidates, &matches);
+  TakeMatches(views, CountCallers(views), candidates, &matches);
   return matches;
 }
 
@@ -170,13 +169,14 @@ bool MatchByOrdinal(const std::vector<WorkerView>& views, const std::vector<size
       candidates[views[w].texts[collectives[c].name]][{step, ordinal}].push_back({w, c});
     }
   }
+  const std::map<Callers, size_t> callers = CountCallers(views);
   bool all_fit = true;
   for (const auto& [name, of_name] : candidates) {
     const auto fitting = std::count_if(of_name.begin(), of_name.end(), [&](const auto& candidate) {
       return candidate.second.size() == workers.size();
     });
     if (static_cast<double>(fitting) >= kConsistent * static_cast<double>(of_name.size())) {
-      TakeMatches(views, of_name, matches);
+      TakeMatches(views, callers, of_name, matches);
     } else {
       all_fit = false;
     }

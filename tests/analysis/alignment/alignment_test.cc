@@ -101,6 +101,27 @@ TEST(AlignmentTest, WithoutSequencesByNameAndOrdinal) {
   EXPECT_TRUE(alignment.synchronous);
 }
 
+// As in traces of XLA, in which each collective has a name of its own. Work that grows with the
+// square of their number would take minutes.
+TEST(AlignmentTest, ManyNamesOfCollectives) {
+  constexpr uint32_t kNames = 50'000;
+  Workers workers(2);
+  for (size_t w = 0; w < 2; ++w) {
+    workers.views[w].texts.clear();
+    for (uint32_t name = 0; name < kNames; ++name) {
+      workers.views[w].texts.push_back(absl::StrCat("all-reduce.", name));
+    }
+    workers.Step(w, 1, /*with_collective=*/false);
+    for (uint32_t name = 0; name < kNames; ++name) {
+      workers.Call(w);
+      workers.views[w].collectives.back().name = name;
+    }
+  }
+  const Alignment alignment = Align(workers.views);
+  ASSERT_THAT(alignment.matches, SizeIs(kNames));
+  EXPECT_TRUE(alignment.matches[0].complete);
+}
+
 // Inferred steps are counted from where each worker's capture began.
 TEST(AlignmentTest, WithoutSequencesTheTimesOfCollectivesOverruleNumbers) {
   Workers workers(3);
