@@ -127,31 +127,24 @@ std::optional<double> Difference::delta_ms() const {
 }
 
 std::vector<double> StepTimesOf(const Report& report) {
-  std::vector<double> times;
   const Alignment& alignment = report.alignment;
-  const auto ms = [&](size_t worker, size_t step) {
-    return static_cast<double>(report.workers[worker].view.steps[step].account_ns) / kNsPerMs;
-  };
-  if (alignment.synchronous) {
-    for (size_t s = 0; s < alignment.common(); ++s) {
-      double longest = 0;
-      for (size_t i = 0; i < alignment.workers.size(); ++i) {
-        longest = std::max(longest, ms(alignment.workers[i], alignment.steps[i][s]));
-      }
-      times.push_back(longest);
-    }
-    return times;
-  }
+  if (alignment.workers.empty()) return {};
+  std::vector<std::vector<double>> accounts_ms;
   size_t fewest = SIZE_MAX;
-  for (const size_t w : alignment.workers) {
-    fewest = std::min(fewest, report.workers[w].view.steps.size());
-  }
-  if (alignment.workers.empty()) return times;
-  // A worker with more steps had several in each part of the time.
-  times.resize(fewest);
-  for (const size_t w : alignment.workers) {
+  for (size_t i = 0; i < alignment.workers.size(); ++i) {
+    const std::vector<StepView>& steps = report.workers[alignment.workers[i]].view.steps;
     std::vector<double> of_worker;
-    for (size_t i = 0; i < report.workers[w].view.steps.size(); ++i) of_worker.push_back(ms(w, i));
+    const size_t count = alignment.synchronous ? alignment.common() : steps.size();
+    for (size_t s = 0; s < count; ++s) {
+      const size_t step = alignment.synchronous ? alignment.steps[i][s] : s;
+      of_worker.push_back(static_cast<double>(steps[step].account_ns) / kNsPerMs);
+    }
+    fewest = std::min(fewest, count);
+    accounts_ms.push_back(std::move(of_worker));
+  }
+  // A worker with more steps had several in each part of the time.
+  std::vector<double> times(fewest);
+  for (const std::vector<double>& of_worker : accounts_ms) {
     const std::vector<double> parts = MeansOfParts(of_worker, fewest);
     for (size_t s = 0; s < fewest; ++s) times[s] += parts[s];
   }

@@ -44,9 +44,9 @@ struct RunDiff {
 
 // Returns the step times of a run in ms, one sample per step of all workers together: what delays
 // one of them often delays the others as well, so each worker's steps are no samples of their own.
-// For ranks in step it is the longest account of each common step. Otherwise it is the mean over
-// the workers; the steps of each are divided into as many even parts as the worker with the fewest
-// has steps.
+// A sample is the mean of the workers' accounts of a common step. If workers do not wait for each
+// other, the steps of each are divided into as many even parts as the worker with the fewest has
+// steps.
 std::vector<double> StepTimesOf(const Report& report);
 
 // Decides by bootstrap over steps whether the change of the mean from `before` to `after` is real

@@ -204,6 +204,7 @@ OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& m
                     const Report& report) {
   OwnTimes times;
   times.step_ns.assign(alignment.common(), 0);
+  const auto workers = static_cast<double>(alignment.workers.size());
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
     const WorkerView& view = report.workers[alignment.workers[i]].view;
     std::vector<double> own;
@@ -211,8 +212,7 @@ OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& m
     for (size_t s = 0; s < alignment.common(); ++s) {
       const size_t step = alignment.steps[i][s];
       own.push_back(static_cast<double>(view.own_ns(step)));
-      times.step_ns[s] =
-          std::max(times.step_ns[s], static_cast<double>(view.steps[step].account_ns));
+      times.step_ns[s] += static_cast<double>(view.steps[step].account_ns) / workers;
     }
     times.own_ns.push_back(std::move(own));
     times.nodes.push_back(view.digest->host());

@@ -74,6 +74,29 @@ class MadeRun {
     }
   }
 
+  // Ranks that accumulate gradients: only each `every`-th step ends with an all_reduce, of 1 ms.
+  // `batch_ms(rank)`: what each step computes.
+  void AddAccumulatingRanks(int ranks, int steps, int every,
+                            const std::function<double(int)>& batch_ms) {
+    double longest_ms = 0;
+    for (int rank = 0; rank < ranks; ++rank) longest_ms = std::max(longest_ms, batch_ms(rank));
+    for (int rank = 0; rank < ranks; ++rank) {
+      TraceFile trace;
+      for (int step = 0; step < steps; ++step) {
+        const int round = step / every;
+        const double round_ms = 5 + round * (every * longest_ms + 1);
+        const double begin_ms = round_ms + step % every * batch_ms(rank);
+        const double computed_ms = begin_ms + batch_ms(rank);
+        const bool reduces = step % every == every - 1;
+        const double end_ms = reduces ? round_ms + every * longest_ms + 1 : computed_ms;
+        trace.Step(step, begin_ms, end_ms);
+        trace.Event("forward", begin_ms, computed_ms);
+        if (reduces) trace.AllReduce(round, computed_ms, end_ms);
+      }
+      AddWorker(rank, "node" + std::to_string(rank / 4), trace);
+    }
+  }
+
   json workers_ = json::array();
 
  private:

@@ -125,6 +125,20 @@ TEST_F(DiffRunsTest, RanksInStepMakeNoMoreSamples) {
   EXPECT_EQ(diff.why_inconclusive, "fewer than 8 steps that all workers have, in one of the runs");
 }
 
+// A rank that becomes slower delays the others by as much, though not in the same step.
+TEST_F(DiffRunsTest, AccumulatedGradientsChangeByWhatTheRunBecomesSlower) {
+  const auto run = [this](double slow_ms) {
+    workers_ = json::array();
+    AddAccumulatingRanks(8, 80, 8, [&](int rank) { return rank == 5 ? slow_ms : 50.0; });
+    return DigestsOfRun();
+  };
+  const Digests before = run(50);
+  const Digests after = run(52);
+  const RunDiff diff = DiffRuns(Reduce(before), Reduce(after), 0.05);
+  EXPECT_NEAR(diff.before_ms.value_or(0), 50.125, 1e-6);
+  EXPECT_NEAR(diff.after_ms.value_or(0), 52.125, 1e-6);
+}
+
 // Workers without collectives, which the same cause delays in the same steps.
 TEST_F(DiffRunsTest, WorkersBesideEachOtherMakeNoMoreSamples) {
   // `counts`: steps per worker; a worker with twice as many has two in the time of one.

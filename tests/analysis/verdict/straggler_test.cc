@@ -246,6 +246,22 @@ TEST_F(StragglerTest, OneOfTwoNodesIsSlow) {
   EXPECT_NEAR(verdict["gain"].get<double>(), 0.30, 0.01);
 }
 
+// In a step without a collective nobody waits: a step takes what it takes the ranks on average.
+TEST_F(StragglerTest, AStepOfAccumulatedGradientsIsTheMeanOfTheRanks) {
+  AddAccumulatingRanks(8, 80, 8, [](int rank) { return rank == 5 ? 100.0 : 50.0; });
+  WriteManifest();
+  const json report = ReportOfRun();
+  const json& verdict = report["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w5"})) << verdict;
+  EXPECT_EQ(verdict["class"], "host");
+  for (const json& worker : report["workers"]) {
+    EXPECT_NEAR(verdict["step_ms"].get<double>(), worker["mean_ms"].get<double>(), 1e-6) << worker;
+  }
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.5, 0.005) << verdict;
+  EXPECT_FALSE(verdict.contains("gain_at_most")) << verdict;
+  EXPECT_NEAR(verdict["mended_step_ms"].get<double>(), 50.1, 0.1) << verdict;
+}
+
 // Tensor parallelism: pairs that reduce at the same time, then all together.
 TEST_F(StragglerTest, GroupsThatTransferAtTheSameTime) {
   std::vector<TraceFile> traces(32);
