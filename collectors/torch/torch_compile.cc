@@ -51,7 +51,9 @@ void EndCompilation(const std::string& trigger, const std::string& compile_id) {
   const jobscope_token token = t_compilation;
   t_compilation = {0, 0};
   const jobscope_token begun = std::exchange(g_begun, {0, 0});
-  if (token.begin_ticks == 0) {
+  // A token that is not the last one begun is left from a compilation that ended on another thread.
+  if (token.begin_ticks == 0 || token.begin_ticks != begun.begin_ticks ||
+      token.place != begun.place) {
     // Begun on another thread, which would have it open for ever.
     const auto* const writer = g_writer.load();
     if (begun.begin_ticks != 0 && CanDiscard(writer)) writer->discard(begun);

@@ -40,6 +40,7 @@ for line in sys.stdin:
 """
 
 # Two threads compile at once: PyTorch tells of the begin on the one that began first, and of the end on the one that ended last.
+# "other": begins on another thread, ends on this one; "main": the other way round.
 CROSSED_COMPILATIONS = """
 import queue, sys, threading, time, types
 import torch._dynamo
@@ -48,14 +49,23 @@ from torch._dynamo.callback import CallbackTrigger, callback_handler
 while not callback_handler.start_callbacks:
     time.sleep(0.01)
 told = types.SimpleNamespace(callback_trigger=CallbackTrigger.DYNAMO, compile_id="0/0")
-begin, begun = queue.Queue(), queue.Queue()
+wanted, done = queue.Queue(), queue.Queue()
+
+
+def call(callbacks):
+    for callback in callbacks:
+        callback(told)
 
 
 def other():
-    while begin.get():
-        for callback in callback_handler.start_callbacks:
-            callback(told)
-        begun.put(True)
+    while True:
+        call(wanted.get())
+        done.put(True)
+
+
+def call_on_other(callbacks):
+    wanted.put(callbacks)
+    done.get()
 
 
 threading.Thread(target=other, daemon=True).start()
@@ -63,11 +73,12 @@ print("up", flush=True)
 for line in sys.stdin:
     if line.strip() == "end":
         break
-    if line.strip() == "compile":
-        begin.put("begin")
-        begun.get()
-        for callback in callback_handler.end_callbacks:
-            callback(told)
+    if line.strip() == "other":
+        call_on_other(callback_handler.start_callbacks)
+        call(callback_handler.end_callbacks)
+    if line.strip() == "main":
+        call(callback_handler.start_callbacks)
+        call_on_other(callback_handler.end_callbacks)
     print("compiled", flush=True)
 """
 
