@@ -105,7 +105,10 @@ ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobsc
       LoseRest(LossCause::kOverwritten, line_for);  // another thread has taken the ring
       return Stopped::kDrained;
     }
-    if (result.lost_events > 0) state_.steps.Forget();
+    if (result.lost_events > 0) {
+      state_.steps.Forget();
+      state_.step_open = false;  // its end may be lost; if it is open, the sample has it
+    }
     if (result.events == 0) {
       account.attempted += result.lost_events;
       account.Lose(LossCause::kOverwritten, result.lost_events);
@@ -152,6 +155,8 @@ void ThreadDrain::LoseRest(LossCause cause, const LineFor& line_for) {
   Account& account = Line(line_for)->account;
   account.attempted += rest;
   account.Lose(cause, rest);
+  // Its end may be among them. After a jump of the clock there is no sample to show an open one.
+  if (cause != LossCause::kClock) state_.step_open = false;
   cursor_ = {info_.head_record, info_.head_event};
 }
 

@@ -92,6 +92,40 @@ TEST_F(HostCollectorTest, LossesBeforeTheSessionAreNotItsOwn) {
   EXPECT_EQ(session_.report().attempted, 0u);
 }
 
+// What was overwritten may have been the end of the step that was running.
+TEST_F(HostCollectorTest, AfterALossTheStepThatRunsIsTheSampledOne) {
+  Begin();
+  recorder_.Add(1, JOBSCOPE_KIND_STEP_BEGIN, kStep, kZero + 40, kZero + 40, 0, 12,
+                JOBSCOPE_ARG_INT64);
+  session_.Drain();
+  recorder_.Add(1, JOBSCOPE_KIND_STEP, kStep, kZero + 40, kZero + 60, 0, 12, JOBSCOPE_ARG_INT64);
+  recorder_.Add(1, JOBSCOPE_KIND_STEP_BEGIN, kStep, kZero + 70, kZero + 70, 0, 13,
+                JOBSCOPE_ARG_INT64);
+  Thread(1).overwritten_events = 3;
+  recorder_.Scope(1, kPlain, kZero + 80, kZero + 90, 1);
+  Thread(1).open = {{kStep, 0, kZero + 70, 1, 13}};
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(Lost(LossCause::kOverwritten), 2u);
+  const ReadEvent step = session_.One("scope/train");
+  EXPECT_EQ(step.start_ps, 70'000);
+  EXPECT_EQ(step.ints.at("clipped_step"), 13);
+}
+
+// Its thread laps the reader until the end.
+TEST_F(HostCollectorTest, AStepWhoseEndIsUnreadIsNotShownAsRunning) {
+  Begin();
+  recorder_.Add(1, JOBSCOPE_KIND_STEP_BEGIN, kStep, kZero + 40, kZero + 40, 0, 12,
+                JOBSCOPE_ARG_INT64);
+  session_.Drain();
+  recorder_.Add(1, JOBSCOPE_KIND_STEP, kStep, kZero + 40, kZero + 60, 0, 12, JOBSCOPE_ARG_INT64);
+  recorder_.empty_reads = std::numeric_limits<int>::max();
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(Lost(LossCause::kOverwritten), 1u);
+  EXPECT_TRUE(session_.Named("scope/train").empty());
+}
+
 TEST_F(HostCollectorTest, AReaderThatIsLappedTriesAgain) {
   Begin();
   recorder_.Scope(1, kPlain, kZero, kZero + 1);
