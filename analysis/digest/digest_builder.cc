@@ -70,8 +70,8 @@ RecordedTimes TimesOf(const StepThread& thread, WorkerTrace* trace) {
     if (step.name != thread.name) times.host.push_back({step.span.begin_ns, step.span.end_ns});
   }
   times.host = Union(std::move(times.host));
-  times.device_compute = std::move(trace->device_compute);
-  times.device_copy = std::move(trace->device_copy);
+  times.device_compute = std::move(trace->device_compute.spans);
+  times.device_copy = std::move(trace->device_copy.spans);
   for (auto& [id, line] : trace->threads) {
     // PyTorch runs the backward pass of devices on separate threads.
     if (line.get() == thread.line || trace->thread_names[id].rfind("pt_autograd", 0) != 0) continue;
@@ -107,21 +107,25 @@ std::vector<CollectiveEvent> CollectivesOf(const StepThread& thread, WorkerTrace
   return all;
 }
 
-// Estimates how much of each kernel's time lies in `accounts`, by the share of all time of its
-// class that does: a capture has kernels before its first and after its last whole step.
+// Estimates each kernel's part of the time of its class in `accounts`: a capture has kernels before
+// its first and after its last whole step, and of kernels that run at the same time, on several
+// streams or devices, the class has the time only once.
 void SetStepTimesOfKernels(const std::vector<Interval>& accounts, WorkerTrace* trace) {
   const Intervals in_steps = Union(accounts);
-  const auto share = [&](const Intervals& all) {
-    const auto all_ns = static_cast<double>(Length(all));
-    return all_ns > 0 ? static_cast<double>(Length(Intersect(all, in_steps))) / all_ns : 0;
+  const auto share = [&](const DeviceTimes& times) {
+    const auto in_steps_ns = static_cast<double>(Length(Intersect(times.spans, in_steps)));
+    return times.sum_ns > 0 ? in_steps_ns / times.sum_ns : 0;
   };
-  Intervals collectives;
+  DeviceTimes collectives;
   for (const CollectiveEvent& collective : trace->collectives) {
-    if (collective.call.on_device) collectives.push_back(collective.call.span);
+    if (!collective.call.on_device) continue;
+    collectives.spans.push_back(collective.call.span);
+    collectives.sum_ns += static_cast<double>(collective.call.span.length_ns());
   }
+  collectives.spans = Union(std::move(collectives.spans));
   const double of_compute = share(trace->device_compute);
   const double of_copies = share(trace->device_copy);
-  const double of_collectives = share(Union(std::move(collectives)));
+  const double of_collectives = share(collectives);
   for (uint32_t i = 0; i < trace->kernels.size(); ++i) {
     NameTotals& kernel = trace->kernels[i];
     const StepClass step_class = ClassOf(kernel.kind);

@@ -6,12 +6,18 @@
 namespace jobscope::analysis {
 namespace {
 
-void AddTo(Intervals* intervals, const Interval& span) {
-  if (!intervals->empty() && span.begin_ns < intervals->back().begin_ns) {
-    intervals->push_back(span);  // out of order
+void AddTo(DeviceTimes* times, const Interval& span) {
+  times->sum_ns += static_cast<double>(span.length_ns());
+  if (!times->spans.empty() && span.begin_ns < times->spans.back().begin_ns) {
+    times->spans.push_back(span);  // out of order
   } else {
-    Extend(intervals, span.begin_ns, span.end_ns);
+    Extend(&times->spans, span.begin_ns, span.end_ns);
   }
+}
+
+void AddTo(DeviceTimes* times, const DeviceTimes& more) {
+  times->spans.insert(times->spans.end(), more.spans.begin(), more.spans.end());
+  times->sum_ns += more.sum_ns;
 }
 
 }  // namespace
@@ -29,10 +35,10 @@ void DeviceLine::Add(uint32_t name, EventKind kind, const Interval& span) {
   stack_.push_back({name, kind, span});
 }
 
-void DeviceLine::Finish(Intervals* compute, Intervals* copies) {
+void DeviceLine::Finish(DeviceTimes* compute, DeviceTimes* copies) {
   while (!stack_.empty()) Pop();
-  compute->insert(compute->end(), compute_.begin(), compute_.end());
-  copies->insert(copies->end(), copies_.begin(), copies_.end());
+  AddTo(compute, compute_);
+  AddTo(copies, copies_);
 }
 
 void DeviceLine::Pop() {

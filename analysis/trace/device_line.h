@@ -13,6 +13,12 @@
 
 namespace jobscope::analysis {
 
+// The computation, or the copies, of all devices.
+struct DeviceTimes {
+  Intervals spans;    // in any order
+  double sum_ns = 0;  // of the events: those that run at the same time count each
+};
+
 // Events that contain others (a TPU's `while` contains the operations of its body) have self time,
 // and are no computation of their own.
 class DeviceLine {
@@ -22,8 +28,8 @@ class DeviceLine {
   DeviceLine(bool nests, NameTable* names) : nests_(nests), names_(names) {}
 
   void Add(uint32_t name, EventKind kind, const Interval& span);
-  // Call it after the last event. Appends computation and copies, in any order.
-  void Finish(Intervals* compute, Intervals* copies);
+  // Call it after the last event. Adds computation and copies.
+  void Finish(DeviceTimes* compute, DeviceTimes* copies);
 
  private:
   struct Open {
@@ -39,8 +45,8 @@ class DeviceLine {
   const bool nests_;
   NameTable* names_;
   std::vector<Open> stack_;
-  Intervals compute_;
-  Intervals copies_;
+  DeviceTimes compute_;
+  DeviceTimes copies_;
 };
 
 }  // namespace jobscope::analysis

@@ -8,7 +8,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analysis/trace/device_line.h"
 #include "analysis/trace/event_kinds.h"
 #include "analysis/trace/plane_events.h"
 #include "common/text/utf8.h"
@@ -89,8 +88,9 @@ absl::Status TraceReader::Read(std::string_view xspace, const MappedFile* file) 
 std::unique_ptr<WorkerTrace> TraceReader::Finish() {
   for (auto& [id, line] : trace_->threads) line->Finish();
   trace_->of_unknown_group = kernels_.Join(&trace_->collectives);
-  trace_->device_compute = Union(std::move(trace_->device_compute));
-  trace_->device_copy = Union(std::move(trace_->device_copy));
+  for (DeviceTimes* times : {&trace_->device_compute, &trace_->device_copy}) {
+    times->spans = Union(std::move(times->spans));
+  }
   return std::move(trace_);
 }
 

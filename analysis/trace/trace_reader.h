@@ -19,6 +19,7 @@
 #include "analysis/trace/allocator_samples.h"
 #include "analysis/trace/collective_kernels.h"
 #include "analysis/trace/counter_samples.h"
+#include "analysis/trace/device_line.h"
 #include "analysis/trace/host_line.h"
 #include "analysis/trace/mapped_file.h"
 #include "analysis/trace/name_table.h"
@@ -41,8 +42,8 @@ struct WorkerTrace {
   std::vector<CollectiveEvent> collectives;
   uint64_t of_unknown_group = 0;  // of these, CollectiveEvent::of_unknown_group
   bool has_device = false;
-  Intervals device_compute;
-  Intervals device_copy;
+  DeviceTimes device_compute;
+  DeviceTimes device_copy;
   CounterSamples counters;
   AllocatorSamples allocators;
   std::optional<v1::Summary> summary;  // of jobscope

@@ -226,6 +226,26 @@ TEST_F(TraceReaderTest, KernelsOutsideOfStepsAreNoTimeOfSteps) {
   EXPECT_EQ(times["MemcpyHtoD"], std::make_pair(10'000'000ul, 0ul));
 }
 
+// Four devices compute at the same time, and two streams of the first one overlap for 5 ms. The
+// class has 25 ms in the step, of 105 ms of kernels.
+TEST_F(TraceReaderTest, NamesOfKernelsAddUpToTheirClass) {
+  TraceFile trace;
+  trace.Step(1, 0, 30);
+  for (int device = 0; device < 4; ++device) {
+    trace.Event("gemm", 0, 20, {}, {}, "/device:GPU:" + std::to_string(device), 7);
+  }
+  trace.Kernel("gelu", 15, 25, 8);
+  trace.Kernel("gelu", 40, 55, 8);  // in no step
+  Read({trace.Bytes()});
+  EXPECT_THAT(Of(StepClass::kDeviceCompute), ElementsAre(25'000'000));
+  std::map<std::string, std::pair<uint64_t, uint64_t>> times;  // all, and in steps
+  for (const v1::DigestName& name : digest_.kernels()) {
+    times[name.name()] = {name.self_ns(), name.step_self_ns()};
+  }
+  EXPECT_EQ(times["gemm"], std::make_pair(80'000'000ul, 19'047'619ul));
+  EXPECT_EQ(times["gelu"], std::make_pair(25'000'000ul, 5'952'381ul));
+}
+
 // As XProf writes planes of TPUs: the name of an operation is its whole HLO text, and a loop
 // contains the operations of its body.
 TEST_F(TraceReaderTest, OperationsOfTpusHaveShortNamesAndNest) {
@@ -259,6 +279,9 @@ TEST_F(TraceReaderTest, OperationsOfTpusHaveShortNamesAndNest) {
   std::map<std::string, std::pair<uint64_t, uint64_t>> times;  // total, and self
   for (const v1::DigestName& name : digest_.kernels()) {
     times[name.name()] = {name.total_ns(), name.self_ns()};
+    if (name.name() == "fusion.3") {
+      EXPECT_EQ(name.step_self_ns(), 38'000'000u);
+    }
   }
   EXPECT_EQ(times.size(), 3u);
   EXPECT_EQ(times["while.1"], std::make_pair(50'000'000ul, 17'000'000ul));
