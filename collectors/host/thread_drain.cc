@@ -109,9 +109,13 @@ ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobsc
       state_.steps.Forget();
       state_.step_open = false;  // its end may be lost; if it is open, the sample has it
     }
+    // After the window's end, what lies behind the head is not part of the session.
+    const uint64_t lost = encoder->window().over
+                              ? std::min(result.lost_events, info_.head_event - before.event)
+                              : result.lost_events;
     if (result.events == 0) {
-      account.attempted += result.lost_events;
-      account.Lose(LossCause::kOverwritten, result.lost_events);
+      account.attempted += lost;
+      account.Lose(LossCause::kOverwritten, lost);
       if (cursor_.event == before.event && ++empty_reads == kMaxEmptyReads) {
         return Stopped::kHeld;
       }
@@ -121,13 +125,13 @@ ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobsc
 
     const uint64_t first_event = cursor_.event - result.events;
     const uint64_t wanted = info_.head_event > first_event ? info_.head_event - first_event : 0;
-    account.attempted += result.lost_events;
+    account.attempted += lost;
     // A thread's records are in the order of their ends: what was overwritten ended before the
     // oldest one left.
     if ((*buffer)[0].end_ticks < encoder->window().start_ticks) {
-      account.outside += result.lost_events;
+      account.outside += lost;
     } else {
-      account.Lose(LossCause::kOverwritten, result.lost_events);
+      account.Lose(LossCause::kOverwritten, lost);
     }
     EventEncoder::Progress progress = encoder->Encode(&state_, buffer->data(), result.records,
                                                       std::min(wanted, result.events), hold_ticks);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <new>
 #include <string>
@@ -152,6 +153,7 @@ class FakeRecorder {
   bool holding = false;
   int totals_until_no_memory = -1;  // then a call of totals() throws, as the code around it may
   int lists = 0;                    // of threads that were asked for
+  std::function<void()> before_next_read;  // runs once, as threads do between list and read
   int empty_reads = 0;  // so many reads come away empty, as when a thread laps the reader
 
  private:
@@ -196,6 +198,7 @@ class FakeRecorder {
   static int Read(uint64_t serial, jobscope_cursor* cursor, jobscope_record* out, size_t capacity,
                   jobscope_read_result* result) {
     *result = {};
+    if (current_->before_next_read) std::exchange(current_->before_next_read, nullptr)();
     const auto found = current_->threads.find(serial);
     if (found == current_->threads.end()) return ENOENT;
     if (current_->empty_reads > 0) {

@@ -126,6 +126,20 @@ TEST_F(HostCollectorTest, AStepWhoseEndIsUnreadIsNotShownAsRunning) {
   EXPECT_TRUE(session_.Named("scope/train").empty());
 }
 
+// Threads go on after the end of the window, and overwrite what the last drain has not read.
+TEST_F(HostCollectorTest, LossesAfterTheWindowAreNotItsOwn) {
+  Begin();
+  for (int i = 0; i < 4; ++i) recorder_.Scope(1, kPlain, kZero + i, kZero + i + 1);
+  recorder_.before_next_read = [this] {
+    for (int i = 0; i < 10; ++i) recorder_.Scope(1, kPlain, kZero + 200 + i, kZero + 201 + i);
+    Thread(1).overwritten_events = 9;
+  };
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 4u);
+  EXPECT_EQ(Lost(LossCause::kOverwritten), 4u);
+}
+
 TEST_F(HostCollectorTest, AReaderThatIsLappedTriesAgain) {
   Begin();
   recorder_.Scope(1, kPlain, kZero, kZero + 1);
