@@ -38,15 +38,21 @@ void AddTo(std::vector<double>* sums, const std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i) (*sums)[i] += values[i];
 }
 
-}  // namespace
-
-Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report) {
-  Finding finding;
-  finding.kind = Finding::Kind::kBalanced;
-  // Of each worker, per step.
+// The times of several workers, over the steps that they have in common.
+struct CommonTimes {
+  // Of each worker, in ms per step.
   std::vector<double> steps;
   std::array<std::vector<double>, kStepClasses> classes;
   std::array<bool, kStepClasses> recorded = {};
+  // Of each sample, over all workers. A sample is a step of all workers: ranks that wait for each
+  // other are no independent samples. Of others the one with the fewest steps divides the time into
+  // as many parts, and each worker weighs the same, as in the means.
+  std::vector<double> all;
+  std::array<std::vector<double>, kStepClasses> in_class;
+};
+
+CommonTimes TimesOf(const std::vector<size_t>& workers, const Report& report) {
+  CommonTimes times;
   std::map<size_t, std::vector<size_t>> counted;  // steps of each worker
   size_t samples = SIZE_MAX;
   const Alignment& alignment = report.alignment;
@@ -56,58 +62,91 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
     counted[w] = StepsOf(i, report);
     samples = std::min(samples, counted[w].size());
   }
-  // A sample is a step of all workers: ranks that wait for each other are no independent samples.
-  // Of others the one with the fewest steps divides the time into as many parts, and each worker
-  // weighs the same, as in the means.
-  std::array<std::vector<double>, kStepClasses> in_class;
-  std::vector<double> all;
   for (const auto& [w, of_worker] : counted) {
     const WorkerView& view = report.workers[w].view;
     std::vector<double> values;
     for (const size_t s : of_worker) {
       values.push_back(static_cast<double>(view.steps[s].account_ns));
     }
-    steps.push_back(Mean(values) / kNsPerMs);
-    AddTo(&all, MeansOfParts(values, samples));
+    times.steps.push_back(Mean(values) / kNsPerMs);
+    AddTo(&times.all, MeansOfParts(values, samples));
     for (size_t c = 0; c < kStepClasses; ++c) {
-      recorded[c] = recorded[c] || !view.class_ns[c].empty();
+      times.recorded[c] = times.recorded[c] || !view.class_ns[c].empty();
       values.assign(of_worker.size(), 0);
       for (size_t s = 0; s < of_worker.size() && !view.class_ns[c].empty(); ++s) {
         values[s] = static_cast<double>(view.class_ns[c][of_worker[s]]);
       }
-      classes[c].push_back(Mean(values) / kNsPerMs);
-      AddTo(&in_class[c], MeansOfParts(values, samples));
+      times.classes[c].push_back(Mean(values) / kNsPerMs);
+      AddTo(&times.in_class[c], MeansOfParts(values, samples));
     }
   }
-  const double step_ms = Mean(steps);
-  finding.step_ms = step_ms;
-  if (step_ms <= 0) return finding;
+  return times;
+}
+
+Shares SharesOf(const CommonTimes& times) {
   Shares shares;
-  size_t largest = Index(StepClass::kUnexplained);
   for (size_t c = 0; c < kStepClasses; ++c) {
-    if (!recorded[c]) continue;
-    if (Mean(classes[c]) > Mean(classes[largest])) largest = c;
+    if (!times.recorded[c]) continue;
     // More than half of the workers have at least this share of it.
     std::vector<double> of_workers;
-    for (size_t w = 0; w < steps.size(); ++w) {
-      of_workers.push_back(steps[w] > 0 ? -classes[c][w] / steps[w] : 0);
+    for (size_t w = 0; w < times.steps.size(); ++w) {
+      of_workers.push_back(times.steps[w] > 0 ? -times.classes[c][w] / times.steps[w] : 0);
     }
-    shares[c] = std::min(Mean(classes[c]) / step_ms, -Quantile(of_workers, 0.5));
+    shares[c] = std::min(Mean(times.classes[c]) / Mean(times.steps), -Quantile(of_workers, 0.5));
   }
-  const std::optional<StepClass> bound = ChooseBound(shares);
+  return shares;
+}
+
+// Takes the time of a class out of the steps.
+RareClass LeaveOut(StepClass step_class, CommonTimes* times) {
+  const size_t c = Index(step_class);
+  const std::vector<double>& in_class = times->in_class[c];
+  RareClass rare;
+  rare.step_class = step_class;
+  rare.ms = Mean(times->classes[c]) * static_cast<double>(in_class.size());
+  rare.steps = static_cast<size_t>(
+      std::count_if(in_class.begin(), in_class.end(),
+                    [mean = Mean(in_class)](double in_step) { return in_step > mean; }));
+  rare.of_steps = in_class.size();
+  for (size_t w = 0; w < times->steps.size(); ++w) times->steps[w] -= times->classes[c][w];
+  for (size_t s = 0; s < times->all.size(); ++s) times->all[s] -= in_class[s];
+  times->recorded[c] = false;
+  return rare;
+}
+
+}  // namespace
+
+Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report) {
+  Finding finding;
+  finding.kind = Finding::Kind::kBalanced;
+  CommonTimes times = TimesOf(workers, report);
+  std::optional<StepClass> bound;
+  Range gain;  // of a fix, at most: without that class at all
+  while (Mean(times.steps) > 0) {
+    bound = ChooseBound(SharesOf(times));
+    if (!bound.has_value() || !IsMendable(*bound)) break;
+    gain = BootstrapRatio(times.in_class[Index(*bound)], times.all);
+    // Waiting has a cause of its own, whose steps the verdict tells.
+    if (*bound == StepClass::kWaiting || gain.low >= kMinGainLow) break;
+    finding.rare.push_back(LeaveOut(*bound, &times));
+  }
+  const double step_ms = Mean(times.steps);
+  finding.step_ms = step_ms;
+  if (step_ms <= 0) return finding;
+  size_t largest = Index(StepClass::kUnexplained);
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (times.recorded[c] && Mean(times.classes[c]) > Mean(times.classes[largest])) largest = c;
+  }
   if (bound.has_value()) finding.kind = Finding::Kind::kBound;
   finding.step_class = bound.has_value() ? *bound : static_cast<StepClass>(largest);
-  const size_t chosen = Index(*finding.step_class);
-  finding.class_ms = Mean(classes[chosen]);
+  finding.class_ms = Mean(times.classes[Index(*finding.step_class)]);
   finding.names = FindCulprits(*finding.step_class, *finding.class_ms, workers, {}, report);
   NameSleep(workers, {}, report, &finding);
   if (!bound.has_value() || !IsMendable(*bound)) return finding;
-  // The upper bound of a fix: without that class at all.
   finding.gain = *finding.class_ms / step_ms;
   finding.mended_step_ms = step_ms - *finding.class_ms;
-  const Range range = BootstrapRatio(in_class[chosen], all);
-  finding.gain_low = range.low;
-  finding.gain_high = range.high;
+  finding.gain_low = gain.low;
+  finding.gain_high = gain.high;
   return finding;
 }
 

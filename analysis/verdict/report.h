@@ -37,6 +37,15 @@ struct LimitFound {
   double others = 0;  // median
 };
 
+// A class that would be a bound, but whose time lies in so few steps that it may be the start of
+// the program, or chance.
+struct RareClass {
+  StepClass step_class = StepClass::kCompilation;
+  double ms = 0;     // of each worker, in all steps
+  size_t steps = 0;  // which take more of it than the mean
+  size_t of_steps = 0;
+};
+
 // One answer of the report: which workers, what takes their time, and what a fix would gain. Blame
 // and bounds set the numbers; verdict_text.h writes the sentences from them.
 struct Finding {
@@ -51,6 +60,7 @@ struct Finding {
   // how long per step.
   std::optional<double> asleep_ms;
   std::vector<LimitFound> limits;
+  std::vector<RareClass> rare;  // of a bound: not part of step_ms
   std::vector<Culprit> names;
   std::optional<double> step_ms;
   std::optional<double> mended_step_ms;

@@ -117,6 +117,11 @@ void AddCause(Finding* finding) {
                                               culprit.source.empty() ? "" : ", ", culprit.source)
                                : CulpritText(culprit));
   }
+  for (const RareClass& rare : finding->rare) {
+    finding->why.push_back(absl::StrFormat(
+        "not counted: %s, %s in %d of %d steps; capture later, or longer",
+        ClassTitle(rare.step_class), Milliseconds(rare.ms), rare.steps, rare.of_steps));
+  }
 }
 
 std::string GainText(const Finding& finding) {

@@ -73,6 +73,29 @@ TEST_F(OneWorkerTest, RetracingOfTensorFlowIsACompilation) {
   EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("reduce_retracing"));
 }
 
+// A program compiles when it starts: that bounds none of the steps that follow.
+TEST_F(OneWorkerTest, ACompilationAtTheStartIsNoBound) {
+  TraceFile trace;
+  trace.Step(0, 0, 10050);
+  trace.Event("backend_compile_and_load", 0, 10000);
+  for (int step = 0; step < 40; ++step) {
+    const double begin_ms = 10000 + step * 50;
+    if (step > 0) trace.Step(step, begin_ms, begin_ms + 50);
+    trace.Input(begin_ms, begin_ms + 20);
+    trace.Event("forward", begin_ms + 20, begin_ms + 50);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "bound") << verdict;
+  EXPECT_EQ(verdict["class"], "input") << verdict;
+  EXPECT_NEAR(verdict["step_ms"].get<double>(), 50, 0.001);
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.4, 0.001);
+  EXPECT_EQ(verdict["why"].back(),
+            "not counted: compilation, 10.0 s in 1 of 40 steps; capture later, or longer");
+  EXPECT_THAT(verdict["advice"].get<std::string>(), Not(HasSubstr("recompilation")));
+}
+
 // A lock, a socket: nothing is recorded of it but that the thread neither ran nor wanted to.
 TEST_F(OneWorkerTest, SleepsForWhoKnowsWhat) {
   TraceFile trace;
