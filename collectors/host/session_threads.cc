@@ -70,7 +70,7 @@ void SessionThreads::Refresh() {
     }
     threads_[at]->listed = true;
     if (threads_[at]->finished()) continue;
-    threads_[at]->Update(info, line_for_);
+    threads_[at]->Update(info);
     busiest_records_ =
         std::max(busiest_records_, info.head_record - std::min(before, info.head_record));
   }
@@ -163,7 +163,7 @@ uint64_t SessionThreads::FinishEnded(EventEncoder* encoder, bool store_full) {
     if (store_full) thread->LoseRest(LossCause::kStoreFull, line_for_);
     if (!thread->drained()) continue;
     ++finished;
-    thread->Finish(encoder);
+    thread->Finish(encoder, line_for_);
     if (thread->line() != nullptr) thread->line()->Retire();
   }
   return finished;
@@ -179,7 +179,7 @@ void SessionThreads::FinishAll(EventEncoder* encoder, uint64_t deadline_ticks, b
     if (stopped == ThreadDrain::Stopped::kFull) cause = LossCause::kStoreFull;
     if (stopped == ThreadDrain::Stopped::kDeadline) cause = LossCause::kDeadline;
     thread->LoseRest(cause, line_for_);
-    thread->Finish(encoder);
+    thread->Finish(encoder, line_for_);
   }
 }
 
@@ -199,7 +199,7 @@ void SessionThreads::SampleWithoutRing(EventEncoder* encoder) {
     if (info.has_ring != 0 || info.ended != 0) continue;
     ThreadDrain thread(reader_, info, jobscope_cursor{0, 0});
     thread.SampleOpenScopes(line_for_);
-    thread.Finish(encoder);
+    thread.Finish(encoder, line_for_);
   }
 }
 

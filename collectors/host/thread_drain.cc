@@ -26,15 +26,17 @@ ThreadLine* ThreadDrain::Line(const LineFor& line_for) {
   return state_.line;
 }
 
-void ThreadDrain::Update(const jobscope_thread_info& info, const LineFor& line_for) {
+void ThreadDrain::Update(const jobscope_thread_info& info) {
   info_ = info;
   if (state_.line != nullptr && state_.line->tid() == info_.tid) state_.line->Rename(info_.name);
-  if (info_.reentered > reentered_) {
-    Account& account = Line(line_for)->account;
-    account.attempted += info_.reentered - reentered_;
-    account.Lose(LossCause::kReentered, info_.reentered - reentered_);
-    reentered_ = info_.reentered;
-  }
+}
+
+void ThreadDrain::CountReentered(const LineFor& line_for) {
+  if (info_.reentered <= reentered_) return;
+  Account& account = Line(line_for)->account;
+  account.attempted += info_.reentered - reentered_;
+  account.Lose(LossCause::kReentered, info_.reentered - reentered_);
+  reentered_ = info_.reentered;
 }
 
 void ThreadDrain::ForEach(
@@ -92,6 +94,7 @@ ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobsc
                                         uint64_t hold_ticks, uint64_t deadline_ticks,
                                         const std::function<bool()>& full,
                                         const LineFor& line_for) {
+  CountReentered(line_for);
   const bool uses_tsc = reader_->uses_tsc != 0;
   int empty_reads = 0;
   while (!drained()) {
@@ -181,9 +184,10 @@ bool ThreadDrain::IsInStep(int64_t number, uint64_t before_ticks) const {
   });
 }
 
-void ThreadDrain::Finish(EventEncoder* encoder) {
+void ThreadDrain::Finish(EventEncoder* encoder, const LineFor& line_for) {
   if (finished_) return;
   finished_ = true;
+  CountReentered(line_for);
   if (state_.line != nullptr) encoder->FinishThread(&state_);
   if (ended()) reader_->release(info_.serial);
 }

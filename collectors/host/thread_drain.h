@@ -44,7 +44,7 @@ class ThreadDrain {
   }
 
   // Sets the recorder's current state of the thread.
-  void Update(const jobscope_thread_info& info, const LineFor& line_for);
+  void Update(const jobscope_thread_info& info);
   // Restarts at the head given by the last Update: earlier events are not part of the session,
   // except waits before its first step. Finishes a thread that has ended.
   void Skip(std::vector<jobscope_record>* buffer);
@@ -74,12 +74,15 @@ class ThreadDrain {
   // Notes that the recorder no longer lists the thread.
   void MarkGone() { info_.ended = 1; }
   // Closes the thread: no more events follow.
-  void Finish(EventEncoder* encoder);
+  void Finish(EventEncoder* encoder, const LineFor& line_for);
 
   ThreadLine* line() const { return state_.line; }
 
  private:
   ThreadLine* Line(const LineFor& line_for);
+  // Counts what signal handlers were refused until the last Update as lost. Only when rings are
+  // read: before a window of steps, Skip excludes it.
+  void CountReentered(const LineFor& line_for);
   // Reads whole events from `cursor` up to the newest and passes each one's first record and the
   // cursor after it. Ends when `each` returns false.
   void ForEach(jobscope_cursor cursor, std::vector<jobscope_record>* buffer,

@@ -140,6 +140,26 @@ TEST_F(HostCollectorTest, LossesAfterTheWindowAreNotItsOwn) {
   EXPECT_EQ(Lost(LossCause::kOverwritten), 4u);
 }
 
+TEST_F(HostCollectorTest, LossesBeforeTheWindowOfStepsAreNotItsOwn) {
+  session_.set_steps(StepRange{5, 6});
+  ASSERT_TRUE(session_.Arm().ok());
+  ASSERT_TRUE(session_.StartAt(kZero).ok());
+  const auto refuse = [this](uint64_t events) {
+    recorder_.totals.reentered_events += events;
+    Thread(1).reentered += events;
+  };
+  refuse(50);
+  session_.Drain();
+  recorder_.trigger = {JOBSCOPE_TRIGGER_OPEN, 5, 0, kZero + 1000, 0};
+  recorder_.Add(1, JOBSCOPE_KIND_STEP_BEGIN, kStep, kZero + 1000, kZero + 1000, 0, 5,
+                JOBSCOPE_ARG_INT64);
+  session_.Drain();
+  refuse(3);
+  End(2000);
+  session_.ExpectIdentity();
+  EXPECT_EQ(Lost(LossCause::kReentered), 3u);
+}
+
 TEST_F(HostCollectorTest, AReaderThatIsLappedTriesAgain) {
   Begin();
   recorder_.Scope(1, kPlain, kZero, kZero + 1);
