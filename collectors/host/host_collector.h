@@ -22,11 +22,11 @@ namespace jobscope {
 // Collects the events in the recorder's rings. The only reader of the process's recorder; lives as
 // long as the process.
 //
-// Its report counts as described in host/event_encoder.h: `events` is the number of XEvents in the
-// trace; a record that only adds to another event (the begin of a step, a flow, the second half of
-// an async pair) is part of that event; scopes open at Stop count as attempted and in the trace.
-// attempted = events + lost + outside, in total and for each thread; events of threads without a
-// ring appear only in the total.
+// Its report counts as described in collectors/host/encoding/event_encoder.h: `events` is the
+// number of XEvents in the trace; a record that only adds to another event (the begin of a step, a
+// flow, the second half of an async pair) is part of that event; scopes open at Stop count as
+// attempted and in the trace. attempted = events + lost + outside, in total and for each thread;
+// events of threads without a ring appear only in the total.
 class HostCollector : public Collector {
  public:
   // `reader` is null, or older than this code supports, if there is no usable recorder: the
