@@ -211,6 +211,7 @@ class ForeignXSpace::PlaneMerge {
       const xspace::PlaneKey plane = Plane();
       return xspace::LineKey{plane, DeclareLine(plane, line)};
     });
+    seen_appended_ = seen_refused_ = open_steps_ = 0;
     if (steps != nullptr) AddSteps(*steps, &builder);
     try {
       ForEachField(line.bytes, xspace::xline_field::kEvents,
@@ -222,8 +223,33 @@ class ForeignXSpace::PlaneMerge {
     Close(&builder);
   }
 
+  // Adds an event; a step is counted once it is in the trace.
+  void Add(const xspace::SegmentEvent& event, bool is_step, xspace::SegmentBuilder* builder) {
+    if (event.metadata_id == 0 || !builder->IsDeclared()) {
+      ++owner_->account_.lost_by_cause[LossCause::kStoreFull];
+      return;
+    }
+    builder->Add(event);
+    CountSteps(*builder);
+    if (is_step) ++open_steps_;
+  }
+
+  // Counts the steps of a segment that was closed: it was accepted or refused as a whole.
+  void CountSteps(const xspace::SegmentBuilder& builder) {
+    const uint64_t appended = builder.appended_events();
+    const uint64_t refused = builder.refused_events();
+    if (appended == seen_appended_ && refused == seen_refused_) return;
+    if (appended != seen_appended_ && open_steps_ > 0) {
+      owner_->account_.steps = owner_->account_.steps.value_or(0) + open_steps_;
+    }
+    open_steps_ = 0;
+    seen_appended_ = appended;
+    seen_refused_ = refused;
+  }
+
   void Close(xspace::SegmentBuilder* builder) {
     builder->Flush();
+    CountSteps(*builder);
     owner_->account_.events += builder->appended_events();
     if (builder->refused_events() > 0) {
       owner_->account_.lost_by_cause[LossCause::kStoreFull] += builder->refused_events();
@@ -291,13 +317,10 @@ class ForeignXSpace::PlaneMerge {
     out.metadata_id = name.id;
     out.depth = kDepth;
     out.stats = encoded_.bytes();
-    builder->Add(out);
+    Add(out, root && numbered, builder);
     // Counted only here: an event whose bytes are truncated is no event.
     ++account.attempted;
-    if (root && numbered) {
-      account.steps = account.steps.value_or(0) + 1;
-      account.steps_marked = true;
-    }
+    if (root && numbered) account.steps_marked = true;
   }
 
   void AddSteps(const CallSteps& steps, xspace::SegmentBuilder* builder) {
@@ -324,8 +347,7 @@ class ForeignXSpace::PlaneMerge {
       out.depth = kDepth - 1;
       out.stats = encoded_.bytes();
       ++account.attempted;
-      account.steps = account.steps.value_or(0) + 1;
-      builder->Add(out);
+      Add(out, /*is_step=*/true, builder);
     }
   }
 
@@ -339,7 +361,12 @@ class ForeignXSpace::PlaneMerge {
   HashMap<uint64_t, StatName> stats_by_id_;
   HashMap<uint64_t, EventName> event_names_;
   xspace::StatsEncoder encoded_{xspace::StatsOf::kEvent};
-  int64_t begin_ns_ = 0;  // begin of the current line, since the epoch
+  // Of the current line: its begin, since the epoch; the steps of its open segment; and what its
+  // builder had accepted and refused when last checked.
+  int64_t begin_ns_ = 0;
+  uint64_t open_steps_ = 0;
+  uint64_t seen_appended_ = 0;
+  uint64_t seen_refused_ = 0;
 };
 
 ForeignXSpace::ForeignXSpace(xspace::ItemSink* sink, xspace::Names* names, ForeignOptions options)

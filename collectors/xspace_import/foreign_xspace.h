@@ -49,7 +49,7 @@ struct ForeignAccount {
   uint64_t events = 0;  // in the trace
   uint64_t outside = 0;
   LossesByCause lost_by_cause;
-  std::optional<uint64_t> steps;  // whole ones; absent: no steps here
+  std::optional<uint64_t> steps;  // whole ones in the trace; absent: no steps here
   std::string inferred_from;      // the call taken for the steps
   bool steps_marked = false;      // some of the steps are the program's own marks, which take
                                   // precedence

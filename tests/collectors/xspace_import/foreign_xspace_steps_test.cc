@@ -117,6 +117,19 @@ TEST(ForeignXSpaceStepsTest, OnlyWholeStepsCount) {
   EXPECT_EQ(merged->account().steps, 2u);
 }
 
+TEST(ForeignXSpaceStepsTest, StepsThatTheStoreRefusesAreNotCounted) {
+  ForeignOptions options;
+  options.step_calls = kJaxCalls;
+  Merged merged(options);
+  merged.sink().refused = {xspace::ItemKind::kEvents};
+  merged.sink().refusals = 1;
+  ASSERT_TRUE(merged.Merge(Loop(6)).ok());
+  ASSERT_TRUE(merged.Merge(Loop(4)).ok());
+  merged.Read();
+  EXPECT_EQ(merged->account().steps, 3u);
+  EXPECT_EQ(merged.Named("Frame step").size(), 3u);
+}
+
 TEST(ForeignXSpaceStepsTest, NoneAreInferred) {
   ForeignOptions infer;
   infer.step_calls = kJaxCalls;

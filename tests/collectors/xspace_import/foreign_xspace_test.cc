@@ -139,12 +139,12 @@ TEST(ForeignXSpaceTest, EventsAreClippedToTheWindow) {
   EXPECT_EQ(merged.One("inside").ints.count("truncated"), 0u);
 }
 
-XSpace WithSteps() {
+XSpace WithSteps(int64_t step_ns = 1'000'000) {
   XSpace space = SpaceOfTest();
   PlaneMaker host(space.add_planes(), "/host:CPU");
   XLine* const line = host.Line(-1, "x");
   for (int i = 0; i < 3; ++i) {
-    XEvent* const step = host.Event(line, "train", i * 1'000'000, 900'000);
+    XEvent* const step = host.Event(line, "train", i * step_ns, step_ns * 9 / 10);
     host.Int(step, "_r", 1);
     host.Int(step, "step_num", 40 + i);
     host.Int(step, "group_id", i);
@@ -169,6 +169,20 @@ TEST(ForeignXSpaceTest, StepMarksStayWhereThereAreNoOthers) {
   EXPECT_EQ(steps[2].ints.count("_r"), 0u);
   EXPECT_EQ(steps[2].ints.count("step_num"), 0u);
   EXPECT_EQ(steps[2].ints.at("clipped_step"), 42);
+}
+
+// Each step has a segment of its own.
+TEST(ForeignXSpaceTest, StepsThatTheStoreRefusesAreNotCounted) {
+  for (const uint64_t refusals : {0, 1, 3}) {
+    Merged merged;
+    merged.sink().refused = {xspace::ItemKind::kEvents};
+    merged.sink().refusals = refusals;
+    ASSERT_TRUE(merged.Merge(WithSteps(/*step_ns=*/300'000'000)).ok());
+    merged.Read();
+    EXPECT_EQ(merged->account().steps.value_or(0), 3 - refusals);
+    EXPECT_EQ(merged->account().steps.has_value(), refusals < 3);
+    EXPECT_EQ(merged.Named("train").size(), 3 - refusals);
+  }
 }
 
 TEST(ForeignXSpaceTest, StepMarksGoWhereAnotherSourceHasSteps) {
