@@ -16,9 +16,9 @@ namespace jobscope::python {
 // process. INTERNAL: the text of Python's exception; nothing is left behind. Requires the GIL.
 absl::Status AddGcCallback(const Api& api, const struct jobscope_trace_writer_table* writer);
 
-// Removes the function; does nothing if the program has removed it, or while a collection runs whose
-// begin was recorded: the function stays, records that collection's end and nothing later, and the
-// next session's RemoveGcCallback removes it. Requires the GIL.
+// Removes the function; does nothing if the program has removed it, or while a recorded collection
+// runs: the function then records the end of that collection and nothing later, and the next
+// session's RemoveGcCallback removes it. Requires the GIL.
 void RemoveGcCallback(const Api& api);
 
 }  // namespace jobscope::python
