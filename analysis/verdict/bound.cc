@@ -97,6 +97,14 @@ Shares SharesOf(const CommonTimes& times) {
   return shares;
 }
 
+StepClass LargestOf(const CommonTimes& times) {
+  size_t largest = Index(StepClass::kUnexplained);
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (times.recorded[c] && Mean(times.classes[c]) > Mean(times.classes[largest])) largest = c;
+  }
+  return static_cast<StepClass>(largest);
+}
+
 // Takes the time of a class out of the steps.
 RareClass LeaveOut(StepClass step_class, CommonTimes* times) {
   const size_t c = Index(step_class);
@@ -133,13 +141,14 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   const double step_ms = Mean(times.steps);
   finding.step_ms = step_ms;
   if (step_ms <= 0) return finding;
-  size_t largest = Index(StepClass::kUnexplained);
-  for (size_t c = 0; c < kStepClasses; ++c) {
-    if (times.recorded[c] && Mean(times.classes[c]) > Mean(times.classes[largest])) largest = c;
-  }
   if (bound.has_value()) finding.kind = Finding::Kind::kBound;
-  finding.step_class = bound.has_value() ? *bound : static_cast<StepClass>(largest);
+  finding.step_class = bound.has_value() ? *bound : LargestOf(times);
   finding.class_ms = Mean(times.classes[Index(*finding.step_class)]);
+  if (!bound.has_value() && finding.step_class == StepClass::kDeviceCompute) {
+    times.recorded[Index(StepClass::kDeviceCompute)] = false;
+    finding.next_class = LargestOf(times);
+    finding.next_ms = Mean(times.classes[Index(*finding.next_class)]);
+  }
   finding.names = FindCulprits(*finding.step_class, *finding.class_ms, workers, {}, report);
   NameSleep(workers, {}, report, &finding);
   if (!bound.has_value() || !IsMendable(*bound)) return finding;

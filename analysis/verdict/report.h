@@ -56,6 +56,10 @@ struct Finding {
   std::optional<StepClass> step_class;
   std::optional<double> class_ms;         // per step, of these workers
   std::optional<double> class_others_ms;  // the others' median
+  // Set if the class is device compute, below the threshold of a bound: the class that takes most
+  // of the rest, and can be reduced.
+  std::optional<StepClass> next_class;
+  std::optional<double> next_ms;
   // Set if their threads mostly slept in the time of this class, which no recorded wait explains:
   // how long per step.
   std::optional<double> asleep_ms;

@@ -106,7 +106,6 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
       return WaitOrLink(workers.front(), report);
     }
     finding.workers = workers;
-    if (finding.kind == Finding::Kind::kBalanced) finding.kind = Finding::Kind::kBound;
     return finding;
   }
   if (finding.kind != Finding::Kind::kBound) return finding;

@@ -234,19 +234,34 @@ void WriteBound(const Report& report, Finding* finding) {
 }
 
 void WriteBalanced(const Report& report, Finding* finding) {
-  // Workers that are not known to wait for each other are compared by their steps as a whole.
-  finding->text = absl::StrCat(
-      "balanced: no worker of ", Compared(report),
-      report.alignment.synchronous ? " stands out" : " takes much longer per step than the others");
+  if (!finding->workers.empty()) {
+    finding->text =
+        absl::StrCat(Title(*finding, report), ": balanced, no class of time stands out");
+  } else {
+    // Workers that are not known to wait for each other are compared by their steps as a whole.
+    finding->text =
+        absl::StrCat("balanced: no worker of ", Compared(report),
+                     report.alignment.synchronous ? " stands out"
+                                                  : " takes much longer per step than the others");
+  }
   if (finding->step_ms.has_value() && finding->class_ms.has_value()) {
     absl::StrAppendFormat(&finding->text, "; %s takes %.0f %% of %s per step", ClassWord(*finding),
                           Percent(*finding->class_ms, *finding->step_ms),
                           Milliseconds(*finding->step_ms));
   }
   AddCause(finding);
-  if (finding->step_class.has_value()) {
+  if (!finding->step_class.has_value()) return;
+  if (!finding->next_class.has_value()) {
     finding->advice = AdviceText(report, *finding);
+    return;
   }
+  Finding next;
+  next.workers = finding->workers;
+  next.step_class = finding->next_class;
+  finding->why.push_back(absl::StrFormat(
+      "then %s %s per step, %.0f %% of %s", ClassWord(next), Milliseconds(*finding->next_ms),
+      Percent(*finding->next_ms, *finding->step_ms), Milliseconds(*finding->step_ms)));
+  finding->advice = absl::StrCat(ClassWord(next), ": ", AdviceText(report, next));
 }
 
 void Write(const Report& report, Finding* finding) {

@@ -167,6 +167,30 @@ TEST_F(OneWorkerTest, KeepsItsDeviceBusy) {
   EXPECT_EQ(report["kernels"][0]["count"], 20);
 }
 
+// The device is idle for more than half of the step, and no class has its threshold.
+TEST_F(OneWorkerTest, WithoutABoundTheDeviceIsNotCalledWellUsed) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Kernel("gemm", begin_ms, begin_ms + 4.5);
+    trace.Event("forward", begin_ms + 4.5, begin_ms + 6.9);
+    trace.Event("cudaLaunchKernel", begin_ms + 6.9, begin_ms + 8.7);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "balanced") << verdict;
+  EXPECT_EQ(verdict["workers"], json({"w0"}));
+  EXPECT_EQ(verdict["class"], "device_compute");
+  EXPECT_EQ(verdict["text"],
+            "rank 0 (node0): balanced, no class of time stands out; device compute takes 45 % of "
+            "10.0 ms per step");
+  EXPECT_EQ(verdict["why"].back(), "then host work 2.40 ms per step, 24 % of 10.0 ms");
+  EXPECT_EQ(verdict["advice"],
+            "host work: fewer and larger operations, compiled functions, less Python in the loop");
+}
+
 TEST_F(OneWorkerTest, LaunchesWhileItsDeviceIsIdle) {
   TraceFile trace;
   for (int step = 0; step < 20; ++step) {
