@@ -350,6 +350,29 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
   }
 }
 
+// Finds a worker without collectives that is slow, but recorded too few steps for a comparison: the
+// others alone are not the answer.
+void DoubtSlowOnesWithFewSteps(const std::vector<size_t>& measured, Report* report) {
+  for (const WorkerRow& row : report->workers) {
+    const size_t steps = row.view.steps.size();
+    if (steps == 0 || steps >= kMinSteps) continue;
+    std::vector<double> means;
+    for (const size_t w : measured) {
+      if (!AreAlike(row, report->workers[w])) continue;
+      means.push_back(report->workers[w].mean_ms.value_or(0));
+    }
+    const double reference = Quantile(means, 0.5);
+    if (reference <= 0 || *row.mean_ms < kSlowWorker * reference) continue;
+    report->verdict = Undecidable(
+        absl::StrFormat("%s takes %.1f ms per step, the others %.1f ms, but recorded only %d %s, "
+                        "and at least %d are needed",
+                        row.view.name, *row.mean_ms, reference, steps,
+                        steps == 1 ? "step" : "steps", kMinSteps),
+        kAdviceFewSteps);
+    return;
+  }
+}
+
 // Puts what bounds all workers in front of a straggler that is worth far less. Waiting is what the
 // straggler causes.
 void AddLargerBound(const std::vector<size_t>& workers, Report* report) {
@@ -395,6 +418,7 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
     CompareIndependent(alignment.apart, report);
   } else {
     CompareIndependent(alignment.workers, report);
+    if (report->verdict.why_undecidable.empty()) DoubtSlowOnesWithFewSteps(measured, report);
   }
   std::stable_sort(report->findings.begin(), report->findings.end(),
                    [](const Finding& a, const Finding& b) {

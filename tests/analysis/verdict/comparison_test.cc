@@ -264,9 +264,9 @@ TEST_F(ComparisonTest, AWorkerWhoseRankOccursTwiceIsNamed) {
 
 class IndependentTest : public ComparisonTest {
  protected:
-  void Add(int worker, const std::string& step_name, double step_ms) {
+  void Add(int worker, const std::string& step_name, double step_ms, int steps = 40) {
     TraceFile trace;
-    for (int step = 0; step < 40; ++step) {
+    for (int step = 0; step < steps; ++step) {
       const double begin_ms = step * step_ms;
       trace.Event(step_name, begin_ms, begin_ms + step_ms, {{"_r", 1}, {"step_num", step}});
       trace.Event("work", begin_ms, begin_ms + 0.9 * step_ms);
@@ -284,6 +284,37 @@ TEST_F(IndependentTest, ALongerStepOfTheSameNameIsSlow) {
   Add(0, "train", 100);
   Add(1, "train", 200);
   EXPECT_EQ(Verdict()["workers"], json({"w1"}));
+}
+
+// In the time of 200 steps of the other.
+TEST_F(IndependentTest, ASlowOneWithTooFewStepsIsNotDecidable) {
+  Add(0, "train", 10, 200);
+  Add(1, "train", 330, 6);
+  const json verdict = Verdict();
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_EQ(verdict["why_undecidable"],
+            "w1 takes 330.0 ms per step, the others 10.0 ms, but recorded only 6 steps, and at "
+            "least 8 are needed");
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("capture longer"));
+}
+
+TEST_F(IndependentTest, ASlowOneWithTooFewStepsIsWarnedOfBesideASlowOne) {
+  Add(0, "train", 10, 200);
+  Add(1, "train", 10, 200);
+  Add(2, "train", 20, 100);
+  Add(3, "train", 330, 6);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["workers"], json({"w2"})) << report["verdict"];
+  EXPECT_THAT(report["warnings"].dump(), HasSubstr("w3 takes 330.0 ms per step"));
+}
+
+TEST_F(IndependentTest, FewStepsOfTheSameTimeDoNotCount) {
+  Add(0, "train", 10, 200);
+  Add(1, "train", 11, 6);
+  Add(2, "evaluate", 330, 6);
+  const json verdict = Verdict();
+  EXPECT_EQ(verdict["workers"], json({"w0"})) << verdict;
 }
 
 TEST_F(IndependentTest, StepsOfAnotherNameAreNotCompared) {
