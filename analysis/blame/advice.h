@@ -36,6 +36,10 @@ std::string AdviceForLatest(const std::string& who, const std::string& when);
 inline constexpr std::string_view kAdviceForTurns =
     "they take turns in being late: batches of uneven size, or a machine that is short of CPU; a "
     "longer capture tells whether one of them is late more often";
+// Workers that wait for each other, though each works as long per step.
+inline constexpr std::string_view kAdviceWithinSteps =
+    "they wait within the step, in which each works about as long: stages, layers or experts of "
+    "uneven size; the timelines of --html show where";
 // A thread that sleeps where no wait is recorded.
 inline constexpr std::string_view kAdviceForSleep =
     "find what it waits for: put a scope, or jobscope.input_wait, around it, or capture with "

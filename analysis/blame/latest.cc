@@ -76,6 +76,7 @@ std::optional<Latest> LatestOf(const OwnTimes& times, const std::vector<size_t>&
       sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == sums.end() || 2 * most->second <= total) return std::nullopt;
   Latest latest;
+  latest.ns = most->second;
   for (size_t w = 0; w < groups.size(); ++w) {
     if (groups[w] == most->first) latest.workers.push_back(w);
   }
@@ -109,6 +110,20 @@ std::optional<Latest> FindLatest(const OwnTimes& times) {
   }
   latest->node = times.nodes[latest->workers.front()];
   return latest;
+}
+
+double WaitsByStep(const OwnTimes& times) {
+  double waits_ns = 0;
+  for (size_t s = 0; s < times.step_ns.size(); ++s) {
+    double largest = 0;
+    double sum = 0;
+    for (const std::vector<double>& own : times.own_ns) {
+      largest = std::max(largest, own[s]);
+      sum += own[s];
+    }
+    waits_ns += largest - sum / static_cast<double>(times.own_ns.size());
+  }
+  return waits_ns;
 }
 
 }  // namespace jobscope::analysis

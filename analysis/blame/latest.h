@@ -26,6 +26,7 @@ Leads LeadsOf(const OwnTimes& times);
 struct Latest {
   std::vector<size_t> workers;
   std::string node;          // set if it is a node
+  double ns = 0;             // sum over steps of the time by which it is behind all others
   size_t steps = 0;          // in which their delay far exceeds the average delay of the last one
   bool significant = false;  // equal workers that take turns are rarely late as often
 };
@@ -33,6 +34,10 @@ struct Latest {
 // Returns who causes more than half of the time by which the last one is behind all others: a
 // worker, or a node if that is significant.
 std::optional<Latest> FindLatest(const OwnTimes& times);
+
+// Returns how long a worker waits, on average, for the one with the largest own time of each step:
+// summed over steps, if all wait only at the step's end. Waits within a step are longer.
+double WaitsByStep(const OwnTimes& times);
 
 }  // namespace jobscope::analysis
 

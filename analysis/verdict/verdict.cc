@@ -373,6 +373,18 @@ void DoubtSlowOnesWithFewSteps(const std::vector<size_t>& measured, Report* repo
   }
 }
 
+// Names who causes at least half of the waiting, or tells that most of it is within steps.
+void NameLatest(const OwnTimes& times, const Alignment& alignment, Finding* waiting) {
+  if (times.own_ns.size() < 2) return;
+  const double half_ns =
+      *waiting->class_ms * kNsPerMs * static_cast<double>(alignment.common()) / 2;
+  waiting->within_steps = WaitsByStep(times) < half_ns;
+  const std::optional<Latest> latest = FindLatest(times);
+  if (!latest.has_value() || latest->ns < half_ns) return;
+  for (const size_t i : latest->workers) waiting->latest.push_back(alignment.workers[i]);
+  waiting->late_steps = latest->steps;
+}
+
 // Puts what bounds all workers in front of a straggler that is worth far less. Waiting is what the
 // straggler causes.
 void AddLargerBound(const std::vector<size_t>& workers, Report* report) {
@@ -437,12 +449,8 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
     report->verdict = report->findings.front();
   } else if (report->verdict.why_undecidable.empty()) {
     report->verdict = BoundOfAll(measured, *report);
-    const bool waiting = report->verdict.step_class == StepClass::kWaiting;
-    if (const std::optional<Latest> latest = FindLatest(times); waiting && latest.has_value()) {
-      for (const size_t i : latest->workers) {
-        report->verdict.latest.push_back(alignment.workers[i]);
-      }
-      report->verdict.late_steps = latest->steps;
+    if (report->verdict.step_class == StepClass::kWaiting) {
+      NameLatest(times, alignment, &report->verdict);
     }
     if (report->verdict.gain.has_value()) report->findings.push_back(report->verdict);
   }

@@ -157,7 +157,7 @@ std::string AdviceText(const Report& report, const Finding& finding) {
     if (!finding.latest.empty()) {
       return AdviceForLatest(Titles(finding.latest, report), LateSteps(finding, report));
     }
-    return std::string(kAdviceForTurns);
+    return std::string(finding.within_steps ? kAdviceWithinSteps : kAdviceForTurns);
   }
   if (!finding.limits.empty()) return std::string(AdviceForLimit(finding.limits.front().limit));
   if (finding.step_class == StepClass::kUnexplained) {

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tests/analysis/run_fixture.h"
 
@@ -54,6 +56,39 @@ TEST_F(LateTest, OneThatIsLateTooRarelyForAVerdictIsNamedInTheAdvice) {
               HasSubstr("all 16 workers: bound by waiting, waiting for others takes"));
   EXPECT_EQ(verdict["latest"], json({"w3"}));
   EXPECT_EQ(verdict["late_steps"], 3);
+}
+
+// Four all_reduces per step, before each of which others are late (pipeline stages, experts): in a
+// whole step all work as long. One long event causes none of it.
+TEST_F(LateTest, WaitsWithinTheStepAreCausedByNobody) {
+  std::vector<TraceFile> traces(8);
+  double begin_ms = 5;
+  for (int step = 0; step < 40; ++step) {
+    const double step_begin_ms = begin_ms;
+    for (int part = 0; part < 4; ++part) {
+      const auto work_ms = [&](int rank) {
+        const bool is_long = rank == 3 && step == 17 && part == 0;
+        return ((rank + part) % 4 < 2 ? 5 : 15) + 0.1 * Jitter(rank, step) + (is_long ? 10 : 0);
+      };
+      double last_ms = 0;
+      for (int rank = 0; rank < 8; ++rank) last_ms = std::max(last_ms, begin_ms + work_ms(rank));
+      for (int rank = 0; rank < 8; ++rank) {
+        TraceFile& trace = traces[static_cast<size_t>(rank)];
+        const double arrival_ms = begin_ms + work_ms(rank);
+        trace.Event("forward", begin_ms, arrival_ms);
+        trace.AllReduce(step * 4 + part, arrival_ms, last_ms + 0.2);
+      }
+      begin_ms = last_ms + 0.2;
+    }
+    for (TraceFile& trace : traces) trace.Step(step, step_begin_ms, begin_ms);
+  }
+  for (int rank = 0; rank < 8; ++rank) AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["class"], "waiting") << verdict;
+  EXPECT_NEAR(verdict["class_ms"].get<double>() / verdict["step_ms"].get<double>(), 0.33, 0.02);
+  EXPECT_FALSE(verdict.contains("latest")) << verdict;
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("they wait within the step"));
 }
 
 // The clocks tell the last arrival of one collective only.
