@@ -174,10 +174,11 @@ struct GrpcServer::State {
                     this->options.identity().host(), this->options.store_bytes,
                     this->options.max_answer_bytes, this->options.answer_timeouts,
                     this->options.gpus, this->options.ceilings, rate}),
-        native({this->options.sessions, &continuous, &calls, this->options.steps,
-                this->options.identity, this->options.uses_tsc, this->options.store_bytes,
-                static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())), this->options.native_limits,
-                this->options.gpus, this->options.ceilings, rate, this->options.closer}) {}
+        native({this->options.sessions, [this] { return continuous.on(); }, &calls,
+                this->options.steps, this->options.identity, this->options.uses_tsc,
+                this->options.store_bytes, static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())),
+                this->options.native_limits, this->options.gpus, this->options.ceilings, rate,
+                this->options.closer}) {}
 
   // Runs the whole start, on the helper thread; undoes what it has begun if it fails.
   void Start();

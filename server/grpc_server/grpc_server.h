@@ -22,12 +22,12 @@
 #include "server/rpc/ceilings.h"
 #include "server/security/allowed_users.h"
 #include "server/security/credentials.h"
-#include "server/services/continuous_profiling.h"
 #include "server/services/gpu_source.h"
 #include "server/services/server_closer.h"
 #include "server/services/step_source.h"
 #include "server/session/session.h"
 #include "server/tensorflow/answer.h"
+#include "server/tensorflow/continuous_profiling.h"
 
 namespace jobscope {
 

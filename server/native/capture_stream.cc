@@ -14,9 +14,9 @@
 #include "common/text/foreign_text.h"
 #include "rpc/server_ended.h"
 #include "server/limits.h"
+#include "server/native/native_validation.h"
 #include "server/rpc/peer.h"
 #include "server/rpc/raw_message.h"
-#include "server/rpc/request_validation.h"
 
 namespace jobscope {
 namespace {

@@ -13,9 +13,9 @@
 #include "common/process/pid_space.h"
 #include "server/limits.h"
 #include "server/native/clock_stream.h"
+#include "server/native/native_validation.h"
 #include "server/native/step_progress.h"
 #include "server/rpc/raw_message.h"
-#include "server/rpc/request_validation.h"
 #include "server/rpc/unary_call.h"
 
 namespace jobscope {
@@ -130,7 +130,7 @@ v1::DescribeResponse NativeService::Description() const {
     *response.add_collectors() = std::move(state);
   }
   if (auto busy = dependencies_.sessions->busy()) *response.mutable_busy() = *std::move(busy);
-  response.set_continuous_profiling(dependencies_.continuous->on());
+  response.set_continuous_profiling(dependencies_.continuous_on());
   response.mutable_limits()->set_max_duration_ms(dependencies_.ceilings.duration_ms);
   response.mutable_limits()->set_store_bytes(dependencies_.store_bytes);
   response.mutable_limits()->set_hold_ms(

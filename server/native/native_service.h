@@ -17,7 +17,6 @@
 #include "server/native/native_captures.h"
 #include "server/rpc/call_registry.h"
 #include "server/rpc/ceilings.h"
-#include "server/services/continuous_profiling.h"
 #include "server/services/gpu_source.h"
 #include "server/services/server_closer.h"
 #include "server/services/step_source.h"
@@ -35,8 +34,8 @@ class NativeService final
  public:
   struct Dependencies {
     std::shared_ptr<SessionManager> sessions;
-    ContinuousProfiling* continuous = nullptr;  // outlives the service
-    CallRegistry* calls = nullptr;              // likewise
+    std::function<bool()> continuous_on;  // whether continuous profiling is on
+    CallRegistry* calls = nullptr;        // outlives the service
     StepSource steps;
     IdentitySource identity;
     bool uses_tsc = true;

@@ -15,8 +15,8 @@
 #include "server/guard/resource_guard.h"
 #include "server/rpc/grpc_timer.h"
 #include "server/rpc/raw_message.h"
-#include "server/rpc/request_validation.h"
 #include "server/tensorflow/answer.h"
+#include "server/tensorflow/tensorflow_validation.h"
 
 namespace jobscope {
 namespace {
@@ -47,7 +47,7 @@ absl::Time Realtime() { return absl::FromUnixNanos(RealtimeNs()); }
 // nothing, because it lives as long as the alarm.
 struct MonitorWait {
   MonitorCall call;
-  ProcessUsage before;
+  MonitorSample before;
   std::unique_ptr<grpc::Alarm> alarm;
 };
 
@@ -195,11 +195,11 @@ grpc::ServerUnaryReactor* TensorflowService::Monitor(grpc::CallbackServerContext
   call->Describe(absl::StrCat("duration ", absl::FormatDuration(monitor->duration)));
   auto wait = std::make_shared<MonitorWait>();
   wait->call = *monitor;
-  wait->before = ReadProcessUsage();
+  wait->before = TakeMonitorSample();
   auto answer = [call, response, steps = dependencies_.steps,
                  gpus = dependencies_.gpus](const MonitorWait& wait) {
     const auto write = [call, response, steps, gpus, monitor = wait.call, before = wait.before,
-                        after = ReadProcessUsage()] {
+                        after = TakeMonitorSample()] {
       call->Finish(absl::OkStatus(), [&] {
         const v1::Gpus latest = gpus ? gpus.latest() : v1::Gpus();
         WriteResponse(

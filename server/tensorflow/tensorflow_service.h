@@ -17,12 +17,12 @@
 #include "server/rpc/call_registry.h"
 #include "server/rpc/ceilings.h"
 #include "server/rpc/unary_call.h"
-#include "server/services/continuous_profiling.h"
 #include "server/services/gpu_source.h"
-#include "server/services/monitor.h"
 #include "server/services/step_source.h"
 #include "server/session/session.h"
 #include "server/tensorflow/answer.h"
+#include "server/tensorflow/continuous_profiling.h"
+#include "server/tensorflow/monitor.h"
 #include "tensorflow/profiler_service.grpc.pb.h"
 
 namespace jobscope {

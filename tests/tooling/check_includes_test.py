@@ -118,7 +118,7 @@ class CheckIncludesTest(unittest.TestCase):
             "collectors/host/host_collector.cc": "collectors/host/recorder/reader_abi.h",
             "collectors/host/recorder/ring.cc": "jobscope/detail/ticks.h",
             "server/session/session.cc": "collectors/collector.h",
-            "server/rpc/unary_call.cc": "#include <grpcpp/grpcpp.h>\n#include \"server/session/session.h\"\n",
+            "server/rpc/unary_call.cc": "#include <grpcpp/grpcpp.h>\n#include \"server/security/audit.h\"\n",
             "server/process/worker_runtime.cc": "collectors/host/host_collector.h",
             "server/native/native_service.h": "jobscope/v1/profiler.grpc.pb.h",
             "tests/server/session/session_test.cc": "server/session/session.h",

@@ -31,9 +31,9 @@ USERS = {
     "python/src/provider.c",
     "server/process/worker_runtime.cc",
     "server/rpc/ceilings.cc",
-    "server/rpc/request_validation.cc",
-    "server/services/continuous_profiling.cc",
     "server/session/collector_tasks.cc",
+    "server/tensorflow/continuous_profiling.cc",
+    "server/tensorflow/tensorflow_validation.cc",
 }
 FOLDERS = ("analysis", "client", "common", "include", "proto", "python", "rpc", "server")
 SUFFIXES = (".h", ".cc", ".c", ".proto", ".py", ".pyi")

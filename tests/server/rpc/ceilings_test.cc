@@ -10,7 +10,8 @@
 
 #include "absl/time/time.h"
 #include "jobscope/v1/profiler.pb.h"
-#include "server/rpc/request_validation.h"
+#include "server/native/native_validation.h"
+#include "server/tensorflow/tensorflow_validation.h"
 #include "tensorflow/profiler_service.pb.h"
 
 namespace jobscope {

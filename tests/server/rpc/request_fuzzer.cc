@@ -10,7 +10,8 @@
 #include "common/options/recording_options.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/limits.h"
-#include "server/rpc/request_validation.h"
+#include "server/native/native_validation.h"
+#include "server/tensorflow/tensorflow_validation.h"
 #include "tensorflow/profiler_service.pb.h"
 #include "tests/fuzz_input.h"
 

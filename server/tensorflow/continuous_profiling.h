@@ -2,8 +2,8 @@
 //
 // Implements continuous profiling: recording stays on, and a snapshot returns what the rings still
 // hold.
-#ifndef SERVER_SERVICES_CONTINUOUS_PROFILING_H_
-#define SERVER_SERVICES_CONTINUOUS_PROFILING_H_
+#ifndef SERVER_TENSORFLOW_CONTINUOUS_PROFILING_H_
+#define SERVER_TENSORFLOW_CONTINUOUS_PROFILING_H_
 
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/rpc/request_validation.h"
+#include "server/tensorflow/tensorflow_validation.h"
 
 namespace jobscope {
 
@@ -55,4 +55,4 @@ class ContinuousProfiling {
 
 }  // namespace jobscope
 
-#endif  // SERVER_SERVICES_CONTINUOUS_PROFILING_H_
+#endif  // SERVER_TENSORFLOW_CONTINUOUS_PROFILING_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/services/monitor.h"
+#include "server/tensorflow/monitor.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -99,15 +99,16 @@ std::string DescribeGpus(const v1::Gpus& gpus) {
 
 }  // namespace
 
-ProcessUsage ReadProcessUsage() {
+MonitorSample TakeMonitorSample() {
   const ProcessSample sample = ProcessUsageReader().Read();
   return {absl::Now(), SteadyNow(), absl::Nanoseconds(static_cast<int64_t>(sample.cpu_ns)),
           sample.rss_bytes};
 }
 
-tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call, const ProcessUsage& before,
-                                                const ProcessUsage& after, const StepHistory& steps,
-                                                const v1::Gpus* gpus) {
+tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call,
+                                                const MonitorSample& before,
+                                                const MonitorSample& after,
+                                                const StepHistory& steps, const v1::Gpus* gpus) {
   const StepTimes times = SummarizeSteps(steps, after.at - before.at);
   tensorflow::MonitorResponse response;
   std::string& text = *response.mutable_data();

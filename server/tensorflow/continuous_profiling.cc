@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/services/continuous_profiling.h"
+#include "server/tensorflow/continuous_profiling.h"
 
 #include <algorithm>
 #include <utility>
