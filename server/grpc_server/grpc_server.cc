@@ -43,6 +43,7 @@
 #include "server/security/audit.h"
 #include "server/security/stranger_credentials.h"
 #include "server/security/user_check.h"
+#include "server/services/service_context.h"
 #include "server/tensorflow/tensorflow_service.h"
 
 namespace jobscope {
@@ -170,16 +171,12 @@ struct GrpcServer::State {
         continuous(this->options.set_recording,
                    absl::Milliseconds(static_cast<int64_t>(this->options.ceilings.duration_ms))),
         calls(limits::kMaxCalls, limits::kMaxCallsWithAnswered, audit),
-        tensorflow({this->options.sessions, &continuous, &calls, this->options.steps,
-                    this->options.identity().host(), this->options.store_bytes,
-                    this->options.max_answer_bytes, this->options.answer_timeouts,
-                    this->options.gpus, this->options.ceilings, rate}),
-        native({this->options.sessions, [this] { return continuous.on(); }, &calls,
-                this->options.steps, this->options.identity, this->options.uses_tsc,
-                this->options.store_bytes, static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())),
-                this->options.native_limits, this->options.gpus, this->options.ceilings, rate,
-                this->options.closer}) {}
+        tensorflow(TensorflowDependencies()),
+        native(NativeDependencies()) {}
 
+  ServiceContext Context();
+  TensorflowService::Dependencies TensorflowDependencies();
+  NativeService::Dependencies NativeDependencies();
   // Runs the whole start, on the helper thread; undoes what it has begun if it fails.
   void Start();
   absl::Status Bind();
@@ -210,6 +207,40 @@ struct GrpcServer::State {
   std::shared_ptr<Acceptor> acceptor;
   std::string address;
 };
+
+ServiceContext GrpcServer::State::Context() {
+  ServiceContext context;
+  context.sessions = options.sessions;
+  context.calls = &calls;
+  context.steps = options.steps;
+  context.gpus = options.gpus;
+  context.store_bytes = options.store_bytes;
+  context.ceilings = options.ceilings;
+  context.rate = rate;
+  return context;
+}
+
+TensorflowService::Dependencies GrpcServer::State::TensorflowDependencies() {
+  TensorflowService::Dependencies dependencies;
+  static_cast<ServiceContext&>(dependencies) = Context();
+  dependencies.continuous = &continuous;
+  dependencies.host = options.identity().host();
+  dependencies.max_answer_bytes = options.max_answer_bytes;
+  dependencies.answer_timeouts = options.answer_timeouts;
+  return dependencies;
+}
+
+NativeService::Dependencies GrpcServer::State::NativeDependencies() {
+  NativeService::Dependencies dependencies;
+  static_cast<ServiceContext&>(dependencies) = Context();
+  dependencies.continuous_on = [this] { return continuous.on(); };
+  dependencies.identity = options.identity;
+  dependencies.uses_tsc = options.uses_tsc;
+  dependencies.start_unix_ns = static_cast<uint64_t>(absl::ToUnixNanos(absl::Now()));
+  dependencies.limits = options.native_limits;
+  dependencies.closer = options.closer;
+  return dependencies;
+}
 
 void GrpcServer::State::Start() {
   KeepStandardDescriptors();  // before the listeners are opened

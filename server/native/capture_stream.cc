@@ -41,24 +41,28 @@ absl::Status OutOfOrder(absl::string_view got, absl::string_view why) {
 
 }  // namespace
 
-CaptureStream::CaptureStream(const Dependencies& dependencies, bool fetches,
+CaptureStream::CaptureStream(const ServiceContext& service,
+                             std::shared_ptr<NativeCaptures> captures, bool fetches,
                              absl::string_view method, grpc::CallbackServerContext* context)
-    : StreamCall(dependencies.calls, method, context),
-      dependencies_(dependencies),
+    : StreamCall(service.calls, method, context),
+      service_(service),
+      captures_(std::move(captures)),
       fetches_(fetches),
       deadline_(DeadlineOf(*context)) {}
 
-StreamCall::Reactor* CaptureStream::Capture(const Dependencies& dependencies,
+StreamCall::Reactor* CaptureStream::Capture(const ServiceContext& service,
+                                            std::shared_ptr<NativeCaptures> captures,
                                             grpc::CallbackServerContext* context) {
-  const std::shared_ptr<CaptureStream> stream(
-      new CaptureStream(dependencies, false, "jobscope.v1.Profiler/Capture", context));
+  const std::shared_ptr<CaptureStream> stream(new CaptureStream(
+      service, std::move(captures), false, "jobscope.v1.Profiler/Capture", context));
   return stream->Begin();
 }
 
-StreamCall::Reactor* CaptureStream::Fetch(const Dependencies& dependencies,
+StreamCall::Reactor* CaptureStream::Fetch(const ServiceContext& service,
+                                          std::shared_ptr<NativeCaptures> captures,
                                           grpc::CallbackServerContext* context) {
   const std::shared_ptr<CaptureStream> stream(
-      new CaptureStream(dependencies, true, "jobscope.v1.Profiler/Fetch", context));
+      new CaptureStream(service, std::move(captures), true, "jobscope.v1.Profiler/Fetch", context));
   return stream->Begin();
 }
 
@@ -117,18 +121,18 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
   arm_received_ns_ = MonotonicNs();
   CallContext context;
   context.peer = peer();
-  context.store_bytes = dependencies_.store_bytes;
-  context.ceilings = dependencies_.ceilings;
+  context.store_bytes = service_.store_bytes;
+  context.ceilings = service_.ceilings;
   auto options = ValidateArm(request, context);
   if (!options.ok()) return options.status();
-  if (auto status = dependencies_.rate->Take(SteadyNow()); !status.ok()) return status;
+  if (auto status = service_.rate->Take(SteadyNow()); !status.ok()) return status;
   Describe(absl::StrCat("session \"", options->session_id, "\", levels ",
                         LevelsText(options->recording), request.by_steps() ? ", by steps" : "",
                         ", lookback ", absl::FormatDuration(options->lookback)));
   wanted_lookback_ = options->lookback;
   writer_ = ItemWriter(request.chunks());
   by_steps_ = request.by_steps();
-  auto capture = dependencies_.captures->New(*std::move(options));
+  auto capture = captures_->New(*std::move(options));
   if (!capture.ok()) return capture.status();
   capture_ = *std::move(capture);
   id_ = capture_->Submit(shared_from_this(), std::min(deadline_, SteadyNow() + kMaxQueueTime));
@@ -143,7 +147,7 @@ absl::Status CaptureStream::OnStart(const v1::Start& request) {
   context.realtime_ns = RealtimeNs();
   context.wanted_lookback = wanted_lookback_;
   context.granted_lookback = capture_->armed().lookback;
-  context.max_duration_ms = dependencies_.ceilings.duration_ms;
+  context.max_duration_ms = service_.ceilings.duration_ms;
   auto command = ValidateStart(request, context);
   if (!command.ok()) return command.status();
   start_seen_ = true;
@@ -158,7 +162,7 @@ absl::Status CaptureStream::OnStart(const v1::Start& request) {
 absl::Status CaptureStream::OnResume(const v1::Resume& request) {
   if (capture_ != nullptr) return OutOfOrder("resume", "twice");
   if (auto status = ValidateResume(request); !status.ok()) return status;
-  auto capture = dependencies_.captures->Find(request.capture_key());
+  auto capture = captures_->Find(request.capture_key());
   if (!capture.ok()) return capture.status();
   Describe(
       absl::StrCat("session \"", (*capture)->session_id(), "\" from item ", request.next_item()));
@@ -220,7 +224,7 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
   if (armed_ns_ == 0) {
     // Refused: no capture exists.
     if (snapshot.phase == Phase::kOver && !snapshot.result.ok()) {
-      if (absl::IsAlreadyExists(snapshot.result)) dependencies_.rate->GiveBack();
+      if (absl::IsAlreadyExists(snapshot.result)) service_.rate->GiveBack();
       Finish(snapshot.result);
       return false;
     }
@@ -331,7 +335,7 @@ void CaptureStream::OnWake() {
 void CaptureStream::OnTick() {
   const NativeCapture::Snapshot snapshot = capture_->Look(id_);
   const uint64_t now_ns = MonotonicNs();
-  const NativeCaptureLimits& limits = dependencies_.captures->limits();
+  const NativeCaptureLimits& limits = captures_->limits();
   if (snapshot.phase == Phase::kArmed || snapshot.phase == Phase::kStarted) progress_due_ = true;
   items_due_ = true;
   if (!start_seen_ && armed_ns_ != 0 &&

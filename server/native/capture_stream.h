@@ -19,8 +19,8 @@
 #include "server/native/native_capture.h"
 #include "server/native/native_captures.h"
 #include "server/native/transfer_watch.h"
-#include "server/rpc/ceilings.h"
 #include "server/rpc/stream_call.h"
+#include "server/services/service_context.h"
 
 namespace jobscope {
 
@@ -32,22 +32,17 @@ namespace jobscope {
 // and ignores requests of unknown kinds: they come from newer clients.
 class CaptureStream final : public StreamCall {
  public:
-  struct Dependencies {
-    std::shared_ptr<NativeCaptures> captures;
-    CallRegistry* calls = nullptr;
-    uint64_t store_bytes = 0;
-    Ceilings ceilings;
-    std::shared_ptr<CaptureRate> rate;
-  };
-  static Reactor* Capture(const Dependencies& dependencies, grpc::CallbackServerContext* context);
-  static Reactor* Fetch(const Dependencies& dependencies, grpc::CallbackServerContext* context);
+  static Reactor* Capture(const ServiceContext& service, std::shared_ptr<NativeCaptures> captures,
+                          grpc::CallbackServerContext* context);
+  static Reactor* Fetch(const ServiceContext& service, std::shared_ptr<NativeCaptures> captures,
+                        grpc::CallbackServerContext* context);
 
   bool Records(absl::string_view session_id, absl::string_view peer) const override;
   bool Delivers() const override;
 
  private:
-  CaptureStream(const Dependencies& dependencies, bool fetches, absl::string_view method,
-                grpc::CallbackServerContext* context);
+  CaptureStream(const ServiceContext& service, std::shared_ptr<NativeCaptures> captures,
+                bool fetches, absl::string_view method, grpc::CallbackServerContext* context);
 
   void OnMessage(const grpc::ByteBuffer& message, uint64_t received_ns) override;
   bool NextMessage(grpc::ByteBuffer* message) override;
@@ -74,7 +69,8 @@ class CaptureStream final : public StreamCall {
   // Finishes the stream once the client has everything.
   void FinishIfComplete(const NativeCapture::Snapshot& snapshot);
 
-  const Dependencies dependencies_;
+  const ServiceContext service_;
+  const std::shared_ptr<NativeCaptures> captures_;
   const bool fetches_;
   const absl::Time deadline_;  // the caller's own
 

@@ -82,12 +82,12 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::Sync
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::Capture(
     grpc::CallbackServerContext* context) {
-  return CaptureStream::Capture(StreamDependencies(), context);
+  return CaptureStream::Capture(dependencies_, captures_, context);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::Fetch(
     grpc::CallbackServerContext* context) {
-  return CaptureStream::Fetch(StreamDependencies(), context);
+  return CaptureStream::Fetch(dependencies_, captures_, context);
 }
 
 grpc::ServerUnaryReactor* NativeService::Close(grpc::CallbackServerContext* context,
@@ -112,11 +112,6 @@ grpc::ServerUnaryReactor* NativeService::Close(grpc::CallbackServerContext* cont
   }
   if (!status.ok()) call->Finish(status);
   return reactor;
-}
-
-CaptureStream::Dependencies NativeService::StreamDependencies() const {
-  return {captures_, dependencies_.calls, dependencies_.store_bytes, dependencies_.ceilings,
-          dependencies_.rate};
 }
 
 v1::DescribeResponse NativeService::Description() const {

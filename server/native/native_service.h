@@ -15,12 +15,8 @@
 #include "jobscope/v1/profiler.grpc.pb.h"
 #include "server/native/capture_stream.h"
 #include "server/native/native_captures.h"
-#include "server/rpc/call_registry.h"
-#include "server/rpc/ceilings.h"
-#include "server/services/gpu_source.h"
 #include "server/services/server_closer.h"
-#include "server/services/step_source.h"
-#include "server/session/session.h"
+#include "server/services/service_context.h"
 
 namespace jobscope {
 
@@ -32,19 +28,12 @@ class NativeService final
               v1::Profiler::WithRawCallbackMethod_Capture<v1::Profiler::WithRawCallbackMethod_Fetch<
                   v1::Profiler::WithRawCallbackMethod_Close<v1::Profiler::Service>>>>>> {
  public:
-  struct Dependencies {
-    std::shared_ptr<SessionManager> sessions;
+  struct Dependencies : ServiceContext {
     std::function<bool()> continuous_on;  // whether continuous profiling is on
-    CallRegistry* calls = nullptr;        // outlives the service
-    StepSource steps;
     IdentitySource identity;
     bool uses_tsc = true;
-    uint64_t store_bytes = 0;
     uint64_t start_unix_ns = 0;  // when the server started
     NativeCaptureLimits limits;
-    GpuSource gpus;
-    Ceilings ceilings;
-    std::shared_ptr<CaptureRate> rate;
     ServerCloser closer;
   };
   explicit NativeService(Dependencies dependencies);
@@ -71,7 +60,6 @@ class NativeService final
   size_t captures() const { return captures_->size(); }
 
  private:
-  CaptureStream::Dependencies StreamDependencies() const;
   v1::DescribeResponse Description() const;
 
   const Dependencies dependencies_;

@@ -14,12 +14,8 @@
 #include <string>
 
 #include "server/limits.h"
-#include "server/rpc/call_registry.h"
-#include "server/rpc/ceilings.h"
 #include "server/rpc/unary_call.h"
-#include "server/services/gpu_source.h"
-#include "server/services/step_source.h"
-#include "server/session/session.h"
+#include "server/services/service_context.h"
 #include "server/tensorflow/answer.h"
 #include "server/tensorflow/continuous_profiling.h"
 #include "server/tensorflow/monitor.h"
@@ -42,18 +38,11 @@ class TensorflowService final
                               WithRawCallbackMethod_StopContinuousProfiling<
                                   tensorflow::ProfilerService::Service>>>>>> {
  public:
-  struct Dependencies {
-    std::shared_ptr<SessionManager> sessions;
+  struct Dependencies : ServiceContext {
     ContinuousProfiling* continuous = nullptr;  // outlives the service
-    CallRegistry* calls = nullptr;              // likewise
-    StepSource steps;
     std::string host;  // of this worker: names traces whose request names nothing
-    uint64_t store_bytes = limits::kDefaultStoreBytes;
     uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
     AnswerTimeouts answer_timeouts;
-    GpuSource gpus;
-    Ceilings ceilings;
-    std::shared_ptr<CaptureRate> rate;
   };
   explicit TensorflowService(Dependencies dependencies);
 

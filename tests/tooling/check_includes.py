@@ -65,7 +65,7 @@ MAY_INCLUDE = {
     "server/listen": ["server/listen", "server/limits.h", "rpc", "common", "proto", "proto_grpc"],
     "server/security": ["server/security", "server/listen", "common"],
     "server/rpc": ["server/rpc", "rpc", "server/security", "server/limits.h", "common"],
-    "server/services": ["server/services", "server/rpc", "common", "proto"],
+    "server/services": ["server/services", "server/rpc", "server/session", "server/limits.h", "common", "proto"],
     "server/native": ["server/native", "rpc", "server/services", "server/rpc", "server/session", "server/limits.h", "common", "proto",
                       "proto_grpc"],
     "server/tensorflow": ["server/tensorflow", "server/services", "server/rpc", "server/session", "server/guard", "server/limits.h",
