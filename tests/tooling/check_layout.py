@@ -18,7 +18,6 @@ MOST_FILES = 25
 MOST_LINES = 500
 # Tests that have the name of a file that is not their subject.
 OTHER_SUBJECT = {
-    "tests/server/session/host_session_test.cc",  # sessions with the host collector
     "tests/server/listen/descriptors_test.cc",  # the acceptor without descriptors
     "tests/collectors/host/recorder/inferred_steps_test.cc",  # the recorder's side of inferred steps
     "tests/analysis/cli/program_test.cc",  # `jobscope report` as a program
