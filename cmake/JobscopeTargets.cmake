@@ -29,6 +29,10 @@ if(JOBSCOPE_SANITIZE)
   # Not vptr: to look at a type, UBSan opens a pipe, and where no descriptor is left it takes every type for a wrong one.
   target_compile_options(jobscope_flags INTERFACE -fsanitize=${JOBSCOPE_SANITIZE} -fno-sanitize=vptr
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  if(JOBSCOPE_SANITIZE MATCHES "undefined")
+    # UBSan is for the product: without it, GCC compiles a test in two thirds of the time.
+    target_compile_options(jobscope_flags INTERFACE $<$<BOOL:$<TARGET_PROPERTY:JOBSCOPE_TEST>>:-fno-sanitize=undefined>)
+  endif()
   target_link_options(jobscope_flags INTERFACE -fsanitize=${JOBSCOPE_SANITIZE})
 endif()
 
@@ -118,6 +122,7 @@ function(jobscope_test name)
   jobscope_unity(${name} 8 ${ARG_ALONE})
   target_link_libraries(${name} PRIVATE jobscope_flags ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   target_compile_options(${name} PRIVATE ${jobscope_test_options})
+  set_target_properties(${name} PROPERTIES JOBSCOPE_TEST ON)
   cmake_language(EVAL CODE "cmake_language(DEFER CALL jobscope_precompiled_headers ${name})")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   file(APPEND ${PROJECT_BINARY_DIR}/tests/sources.txt "${name} ${ARG_SOURCES} ${ARG_ALONE}\n")
