@@ -12,7 +12,6 @@
 #include "collectors/inferred/inferred_steps.h"
 #include "collectors/python/bridge/interpreter.h"
 #include "collectors/python/bridge/script.h"
-#include "collectors/torch/torch_steps.h"
 #include "common/log/log.h"
 
 namespace jobscope::framework::keras {
@@ -28,7 +27,7 @@ uint64_t IdOf(const std::vector<python::Value>& arguments) {
 }  // namespace
 
 void WatchImports() {
-  if (torch::SwitchedOff()) return;
+  if (!InfersSteps()) return;
   const auto interpreter = python::Interpreter::Find();
   if (!interpreter.ok()) return;
   const python::NativeFunction ended = [](const std::vector<python::Value>& arguments) {

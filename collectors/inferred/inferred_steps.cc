@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "common/process/own_environment.h"
 #include "common/sync/mutex.h"
 
 namespace jobscope::framework {
@@ -92,6 +93,11 @@ bool Challenge(uint64_t source_id, uint64_t part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(
 }
 
 }  // namespace
+
+bool InfersSteps() {
+  static const bool infers = OwnVariable("JOBSCOPE_INFER_STEPS") != "0";
+  return infers;
+}
 
 void NoteStepEnd(uint64_t source_id, const char* name, uint64_t part) {
   const auto* const writer = g_writer.load(std::memory_order_acquire);

@@ -11,6 +11,9 @@
 
 namespace jobscope::framework {
 
+// Returns whether steps are inferred at all: JOBSCOPE_INFER_STEPS=0 disables it.
+bool InfersSteps();
+
 // Ends a step of `source_id` on the calling thread now and begins its next one. `source_id` is any
 // number that distinguishes the training loops of the process, such as the address of an optimizer.
 // `name` is the steps' name in the trace ("optimizer step"); it must be a literal.

@@ -15,7 +15,6 @@
 #include "collectors/torch/torch_compile.h"
 #include "collectors/torch/torch_steps.py.h"
 #include "common/log/log.h"
-#include "common/process/own_environment.h"
 #include "common/sync/mutex.h"
 
 namespace jobscope::framework::torch {
@@ -80,11 +79,6 @@ std::string TextAt(const std::vector<python::Value>& arguments, size_t index) {
 
 }  // namespace
 
-bool SwitchedOff() {
-  static const bool off = [] { return OwnVariable("JOBSCOPE_INFER_STEPS") == "0"; }();
-  return off;
-}
-
 bool LookForPython() {
   static Mutex mutex;  // used only by our own threads
   // Never destroyed.
@@ -119,7 +113,7 @@ bool LookForPython() {
   auto status = loaded.status();
   if (loaded.ok()) {
     script = new std::unique_ptr<python::Script>(*std::move(loaded));
-    status = (*script)->Call("look", {python::Value(int64_t{SwitchedOff() ? 0 : 1})}).status();
+    status = (*script)->Call("look", {python::Value(int64_t{InfersSteps() ? 1 : 0})}).status();
   }
   if (!status.ok()) {
     Log(LogLevel::kInfo,
@@ -128,7 +122,7 @@ bool LookForPython() {
   return true;
 }
 
-bool ScopesAreSteps() { return !g_hooked.load(std::memory_order_relaxed) && !SwitchedOff(); }
+bool ScopesAreSteps() { return !g_hooked.load(std::memory_order_relaxed) && InfersSteps(); }
 
 void EnterOptimizerScope() { ++t_scopes; }
 

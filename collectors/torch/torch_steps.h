@@ -22,9 +22,6 @@ namespace jobscope::framework::torch {
 // may help. Acquires the GIL: call it on a thread that may wait.
 bool LookForPython();
 
-// Returns whether JOBSCOPE_INFER_STEPS=0 disables inferring steps.
-bool SwitchedOff();
-
 // ---- the scope, called by the callbacks, on the thread that runs it ----
 
 // Returns whether scopes are needed, because there is no hook.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/framework/foreign_xspace_collector.h"
+#include "collectors/framework/profiler_collector.h"
 
 #include <algorithm>
 #include <charconv>
@@ -14,9 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "collectors/framework/profiler_session.py.h"
+#include "collectors/inferred/inferred_steps.h"
 #include "collectors/python/bridge/api.h"
 #include "collectors/python/bridge/interpreter.h"
-#include "collectors/torch/torch_steps.h"
 #include "common/clock/monotonic.h"
 #include "common/process/own_environment.h"
 #include "common/text/utf8.h"
@@ -78,7 +78,7 @@ std::atomic<bool> g_loop_is_found{false};
 
 }  // namespace
 
-ForeignXSpaceCollector::ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvironment environment)
+ProfilerCollector::ProfilerCollector(ProfilerKind kind, FrameworkEnvironment environment)
     : kind_(std::move(kind)),
       environment_(std::move(environment)),
       fixed_piece_(FixedPiece()),
@@ -88,27 +88,27 @@ ForeignXSpaceCollector::ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvir
   last_.absent = true;
 }
 
-ForeignXSpaceCollector::~ForeignXSpaceCollector() = default;
+ProfilerCollector::~ProfilerCollector() = default;
 
-CollectorReport ForeignXSpaceCollector::Describe() const {
+CollectorReport ProfilerCollector::Describe() const {
   const MutexLock lock(&mutex_);
   return last_;
 }
 
-void ForeignXSpaceCollector::Off(std::string reason) {
+void ProfilerCollector::Off(std::string reason) {
   report_.state = CollectorState::kOff;
   report_.reason = std::move(reason);
   const MutexLock lock(&mutex_);
   last_ = report_;
 }
 
-std::string ForeignXSpaceCollector::WhyOff(const ArmRequest& request) const {
+std::string ProfilerCollector::WhyOff(const ArmRequest& request) const {
   if (!request.recording.frameworks.Takes(kind_.name)) return "not requested (--frameworks)";
   if (request.recording.host_tracer_level <= 0) return "host_tracer_level is 0";
   return python::SurelyAbsent() ? "there is no Python in this process" : "";
 }
 
-absl::Status ForeignXSpaceCollector::Fail(std::string reason) {
+absl::Status ProfilerCollector::Fail(std::string reason) {
   report_.state = CollectorState::kFailed;
   report_.reason = std::move(reason);
   const MutexLock lock(&mutex_);
@@ -116,7 +116,7 @@ absl::Status ForeignXSpaceCollector::Fail(std::string reason) {
   return absl::FailedPreconditionError(report_.reason);
 }
 
-absl::Status ForeignXSpaceCollector::Arm(const ArmRequest& request) {
+absl::Status ProfilerCollector::Arm(const ArmRequest& request) {
   request_ = request;
   report_ = {};
   armed_ = false;
@@ -175,27 +175,27 @@ absl::Status ForeignXSpaceCollector::Arm(const ArmRequest& request) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<python::Value> ForeignXSpaceCollector::Call(
+absl::StatusOr<python::Value> ProfilerCollector::Call(
     const char* function, const std::vector<python::Value>& arguments) const {
   const ProfilerHandover::Call call(handover_.get());
   if (!call) return absl::UnavailableError("the program is ending");
   return script_->Call(function, arguments);
 }
 
-uint64_t ForeignXSpaceCollector::Now() const { return detail::ReadTicks(environment_.uses_tsc); }
+uint64_t ProfilerCollector::Now() const { return detail::ReadTicks(environment_.uses_tsc); }
 
-uint64_t ForeignXSpaceCollector::Ticks(absl::Duration duration) const {
+uint64_t ProfilerCollector::Ticks(absl::Duration duration) const {
   return static_cast<uint64_t>(absl::ToDoubleSeconds(duration) * start_.map.ticks_per_second());
 }
 
-absl::Status ForeignXSpaceCollector::Start(const StartRequest& request) {
+absl::Status ProfilerCollector::Start(const StartRequest& request) {
   if (!armed_) return absl::OkStatus();
   start_ = request;
   ForeignOptions options;
   options.origin = kind_.origin;
   options.segment_source = kind_.segment_source;
   const bool others_loop = !kind_.has_the_loop && g_loop_is_found.load();
-  if (!others_loop && !torch::SwitchedOff()) options.step_calls = kind_.step_calls;
+  if (!others_loop && InfersSteps()) options.step_calls = kind_.step_calls;
   options.drop_gpu_planes = environment_.traces_gpus && environment_.traces_gpus(request_);
   options.thread_of = [this](int64_t line_id) -> std::optional<int64_t> {
     const auto found = thread_by_line_.find(line_id);
@@ -210,7 +210,7 @@ absl::Status ForeignXSpaceCollector::Start(const StartRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status ForeignXSpaceCollector::Begin() {
+absl::Status ProfilerCollector::Begin() {
   const bool no_device = request_.recording.device_tracer_level <= 0 ||
                          (environment_.traces_gpus && environment_.traces_gpus(request_));
   piece_begin_ = SampleClocks(environment_.uses_tsc, kClockTries);
@@ -233,7 +233,7 @@ absl::Status ForeignXSpaceCollector::Begin() {
 
 // Reads the program's Python threads, as "pthread_t:tid,…". For other threads, only one of the two
 // numbers is known.
-void ForeignXSpaceCollector::LearnThreads() {
+void ProfilerCollector::LearnThreads() {
   const absl::StatusOr<python::Value> answer = Call("threads");
   const auto* const text = answer.ok() ? std::get_if<std::string>(&*answer) : nullptr;
   if (text == nullptr) return;
@@ -251,7 +251,7 @@ void ForeignXSpaceCollector::LearnThreads() {
   }
 }
 
-absl::Duration ForeignXSpaceCollector::PieceLength() const {
+absl::Duration ProfilerCollector::PieceLength() const {
   if (fixed_piece_ > absl::ZeroDuration()) return fixed_piece_;
   absl::Duration length =
       handover_cost_ > 0 ? kHandoverBudget / handover_cost_ : kFirstPiece / Overload();
@@ -263,7 +263,7 @@ absl::Duration ForeignXSpaceCollector::PieceLength() const {
 }
 
 // Also called after a Stop that was too late for its session, to improve the next estimate.
-void ForeignXSpaceCollector::NoteCost(absl::Duration handover) {
+void ProfilerCollector::NoteCost(absl::Duration handover) {
   const absl::Duration recorded = absl::Seconds(static_cast<double>(Now() - piece_begin_.ticks) /
                                                 start_.map.ticks_per_second()) -
                                   handover;
@@ -271,14 +271,14 @@ void ForeignXSpaceCollector::NoteCost(absl::Duration handover) {
   handover_cost_ = std::max(absl::FDivDuration(handover, recorded), handover_cost_ / 2);
 }
 
-void ForeignXSpaceCollector::NoteSize(size_t bytes) {
+void ProfilerCollector::NoteSize(size_t bytes) {
   const double recorded_s =
       static_cast<double>(Now() - piece_begin_.ticks) / start_.map.ticks_per_second();
   if (recorded_s < absl::ToDoubleSeconds(kTellingPiece)) return;
   bytes_per_second_ = std::max(static_cast<double>(bytes) / recorded_s, bytes_per_second_ / 2);
 }
 
-absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
+absl::StatusOr<ProfilerCollector::Piece> ProfilerCollector::Take() {
   recording_ = false;
   const absl::Time begin = SteadyNow();
   LearnThreads();
@@ -304,11 +304,11 @@ absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
   return piece;
 }
 
-bool ForeignXSpaceCollector::EndsSoon(uint64_t now_ticks) const {
+bool ProfilerCollector::EndsSoon(uint64_t now_ticks) const {
   return start_.end_ticks != UINT64_MAX && now_ticks + Ticks(PieceLength() / 2) > start_.end_ticks;
 }
 
-void ForeignXSpaceCollector::TakePiece() {
+void ProfilerCollector::TakePiece() {
   // A recording that ends with the program lies completely before a planned end.
   const bool told_late = !handover_->leaving() || start_.end_ticks == UINT64_MAX;
   absl::StatusOr<Piece> piece = Take();
@@ -320,7 +320,7 @@ void ForeignXSpaceCollector::TakePiece() {
   waiting_->merge_ticks = Now() + (told_late ? Ticks(kFresh) : 0);
 }
 
-absl::Duration ForeignXSpaceCollector::Drain() {
+absl::Duration ProfilerCollector::Drain() {
   if (waiting_.has_value() && Now() >= waiting_->merge_ticks) MergeWaiting(start_.end_ticks);
   if (!recording_) return waiting_.has_value() ? kLook : absl::InfiniteDuration();
   if (waiting_.has_value()) return kLook;
@@ -341,7 +341,7 @@ absl::Duration ForeignXSpaceCollector::Drain() {
   return kLook;
 }
 
-void ForeignXSpaceCollector::MergeWaiting(uint64_t end_ticks) {
+void ProfilerCollector::MergeWaiting(uint64_t end_ticks) {
   if (environment_.has_steps) {
     merge_->set_drop_steps(environment_.has_steps(start_.start_ticks, end_ticks));
   }
@@ -361,7 +361,7 @@ void ForeignXSpaceCollector::MergeWaiting(uint64_t end_ticks) {
   lost_so_far_.store(lost, std::memory_order_relaxed);
 }
 
-absl::Status ForeignXSpaceCollector::Stop(uint64_t end_ticks) {
+absl::Status ProfilerCollector::Stop(uint64_t end_ticks) {
   armed_ = false;
   if (kind_.has_the_loop) g_loop_is_found.store(false);
   if (merge_ == nullptr) return absl::OkStatus();
@@ -382,7 +382,7 @@ absl::Status ForeignXSpaceCollector::Stop(uint64_t end_ticks) {
   return absl::OkStatus();
 }
 
-void ForeignXSpaceCollector::CloseAccount() {
+void ProfilerCollector::CloseAccount() {
   const ForeignAccount& account = merge_->account();
   report_.attempted = account.attempted;
   report_.events = account.events;
@@ -418,7 +418,7 @@ void ForeignXSpaceCollector::CloseAccount() {
   (void)request_.sink->Append(xspace::ItemKind::kLoss, loss.SerializeAsString());
 }
 
-CollectorReport ForeignXSpaceCollector::Report() {
+CollectorReport ProfilerCollector::Report() {
   const MutexLock lock(&mutex_);
   last_.state = report_.state;
   last_.reason = report_.reason;

@@ -2,7 +2,7 @@
 //
 // The collectors of JAX and TensorFlow over modules that do as theirs, in the Python named by
 // JOBSCOPE_TEST_LIBPYTHON.
-#include "collectors/framework/foreign_xspace_collector.h"
+#include "collectors/framework/profiler_collector.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -12,8 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "collectors/framework/jax_collector.h"
-#include "collectors/framework/tensorflow_collector.h"
+#include "collectors/framework/framework_collectors.h"
 #include "collectors/python/bridge/interpreter.h"
 #include "collectors/python/bridge/script.h"
 #include "tests/collectors/framework/foreign_fakes.py.h"
@@ -94,16 +93,16 @@ struct Framework {
   std::unique_ptr<Collector> (*make)(FrameworkEnvironment environment);
 };
 
-class ForeignXSpaceCollectorTest : public ::testing::TestWithParam<Framework> {
+class ProfilerCollectorTest : public ::testing::TestWithParam<Framework> {
  protected:
-  ForeignXSpaceCollectorTest()
+  ProfilerCollectorTest()
       : fakes_(Script::Load(Interpreter::Find().value(), "fakes", python::kForeignFakesPy).value()),
         collector_(GetParam().make(Environment())),
         driver_(collector_.get(), uses_tsc_) {
     Call("load", {int64_t{1}});
     LetGo("");
   }
-  ~ForeignXSpaceCollectorTest() override {
+  ~ProfilerCollectorTest() override {
     EXPECT_EQ(Int("running"), 0);
     EXPECT_EQ(Int("folders"), 0);
     Call("unload");
@@ -133,7 +132,7 @@ class ForeignXSpaceCollectorTest : public ::testing::TestWithParam<Framework> {
   SessionDriver driver_;
 };
 
-TEST_P(ForeignXSpaceCollectorTest, WhatItHandsOverIsInTheTrace) {
+TEST_P(ProfilerCollectorTest, WhatItHandsOverIsInTheTrace) {
   EXPECT_EQ(collector_->name(), GetParam().name);
   ASSERT_TRUE(driver_.Arm().ok());
   EXPECT_EQ(collector_->Describe().state, CollectorState::kOn);
@@ -152,7 +151,7 @@ TEST_P(ForeignXSpaceCollectorTest, WhatItHandsOverIsInTheTrace) {
   EXPECT_EQ(driver_.Named("PjitFunction(step)").size(), 3u);
 }
 
-TEST_P(ForeignXSpaceCollectorTest, StepsOfOthersWin) {
+TEST_P(ProfilerCollectorTest, StepsOfOthersWin) {
   has_steps_ = true;
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
@@ -162,7 +161,7 @@ TEST_P(ForeignXSpaceCollectorTest, StepsOfOthersWin) {
   EXPECT_FALSE(report.steps.has_value());
 }
 
-TEST_P(ForeignXSpaceCollectorTest, StepsAreInferred) {
+TEST_P(ProfilerCollectorTest, StepsAreInferred) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
   LetGo(Recording(5));
@@ -172,7 +171,7 @@ TEST_P(ForeignXSpaceCollectorTest, StepsAreInferred) {
   EXPECT_EQ(report.warnings.size(), 1u);
 }
 
-TEST_P(ForeignXSpaceCollectorTest, SomebodyElsesSessionIsAReason) {
+TEST_P(ProfilerCollectorTest, SomebodyElsesSessionIsAReason) {
   ASSERT_TRUE(driver_.Arm().ok());
   LetGo("", "ALREADY_EXISTS: Another profiling session active.");
   const absl::Status started = driver_.Start();
@@ -190,7 +189,7 @@ TEST_P(ForeignXSpaceCollectorTest, SomebodyElsesSessionIsAReason) {
 }
 
 // The program comes first: ours ends where it begins, and what ours has until then is in the trace.
-TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceEndsOurs) {
+TEST_P(ProfilerCollectorTest, TheProgramsOwnTraceEndsOurs) {
   const auto program_traces = [this] {
     return std::get<std::string>(Call("program_traces", {std::string(GetParam().name)}));
   };
@@ -222,7 +221,7 @@ TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceEndsOurs) {
   EXPECT_EQ(Int("untouched"), 1);
 }
 
-TEST_P(ForeignXSpaceCollectorTest, WithoutMemoryNothingIsMergedTwice) {
+TEST_P(ProfilerCollectorTest, WithoutMemoryNothingIsMergedTwice) {
   ThrowingSink sink(driver_.request().sink, "unlucky");
   xspace::Names names(&sink);
   driver_.request().sink = &sink;
@@ -244,7 +243,7 @@ TEST_P(ForeignXSpaceCollectorTest, WithoutMemoryNothingIsMergedTwice) {
 }
 
 // While ours hands over, the program's start waits for it.
-TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceWaitsForAHandover) {
+TEST_P(ProfilerCollectorTest, TheProgramsOwnTraceWaitsForAHandover) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
   LetGo(Recording(3, /*marked=*/true));
@@ -264,7 +263,7 @@ TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceWaitsForAHandover) {
 }
 
 // Nor does it wait for one that hangs (20 s here): the framework itself then answers the program.
-TEST_P(ForeignXSpaceCollectorTest, AHangingHandoverDelaysTheProgramsOwnTraceByAFewSeconds) {
+TEST_P(ProfilerCollectorTest, AHangingHandoverDelaysTheProgramsOwnTraceByAFewSeconds) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
   LetGo(Recording(3, /*marked=*/true));
@@ -283,7 +282,7 @@ TEST_P(ForeignXSpaceCollectorTest, AHangingHandoverDelaysTheProgramsOwnTraceByAF
 }
 
 // The same where it hangs in the end that the program's own start asks for.
-TEST_P(ForeignXSpaceCollectorTest, AHangingEndDelaysTheProgramsOwnTraceByAFewSeconds) {
+TEST_P(ProfilerCollectorTest, AHangingEndDelaysTheProgramsOwnTraceByAFewSeconds) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
   LetGo(Recording(3, /*marked=*/true));
@@ -298,7 +297,7 @@ TEST_P(ForeignXSpaceCollectorTest, AHangingEndDelaysTheProgramsOwnTraceByAFewSec
   EXPECT_EQ(report.events, 3u);
 }
 
-TEST_P(ForeignXSpaceCollectorTest, NoMoreIsTakenThanACaptureMayKeep) {
+TEST_P(ProfilerCollectorTest, NoMoreIsTakenThanACaptureMayKeep) {
   driver_.request().store_bytes = 1000;
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
@@ -309,7 +308,7 @@ TEST_P(ForeignXSpaceCollectorTest, NoMoreIsTakenThanACaptureMayKeep) {
   EXPECT_EQ(report.events, 0u);
 }
 
-TEST_P(ForeignXSpaceCollectorTest, BytesThatAreNoTraceAreAReason) {
+TEST_P(ProfilerCollectorTest, BytesThatAreNoTraceAreAReason) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
   LetGo(Recording(3).substr(0, 90));
@@ -318,7 +317,7 @@ TEST_P(ForeignXSpaceCollectorTest, BytesThatAreNoTraceAreAReason) {
   EXPECT_NE(report.reason.find("not a complete XSpace"), std::string::npos) << report.reason;
 }
 
-TEST_P(ForeignXSpaceCollectorTest, OffWithAReason) {
+TEST_P(ProfilerCollectorTest, OffWithAReason) {
   const auto expect_off = [this](const char* why) {
     EXPECT_TRUE(driver_.Arm().ok());
     EXPECT_EQ(collector_->Describe().state, CollectorState::kOff);
@@ -343,7 +342,7 @@ TEST_P(ForeignXSpaceCollectorTest, OffWithAReason) {
   expect_off("has not loaded");
 }
 
-TEST_P(ForeignXSpaceCollectorTest, EndsBeforeItsStart) {
+TEST_P(ProfilerCollectorTest, EndsBeforeItsStart) {
   ASSERT_TRUE(driver_.Arm().ok());
   EXPECT_TRUE(collector_->Stop(driver_.Now()).ok());
   EXPECT_EQ(collector_->Report().state, CollectorState::kOn);
@@ -351,7 +350,7 @@ TEST_P(ForeignXSpaceCollectorTest, EndsBeforeItsStart) {
 }
 
 // Of a process that has both, TensorFlow reads the data.
-TEST_P(ForeignXSpaceCollectorTest, StepsAreThoseOfOneFramework) {
+TEST_P(ProfilerCollectorTest, StepsAreThoseOfOneFramework) {
   const std::unique_ptr<Collector> other =
       IsJax() ? MakeTensorflowCollector(Environment()) : MakeJaxCollector(Environment());
   SessionDriver others(other.get(), uses_tsc_);
@@ -366,7 +365,7 @@ TEST_P(ForeignXSpaceCollectorTest, StepsAreThoseOfOneFramework) {
 }
 
 // What follows ends the interpreter, as far as we can tell: in processes of their own.
-class LeavingTest : public ForeignXSpaceCollectorTest {
+class LeavingTest : public ProfilerCollectorTest {
  protected:
   LeavingTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 
@@ -448,7 +447,7 @@ constexpr Framework kFrameworks[] = {{"jax", &MakeJaxCollector},
                                      {"tensorflow", &MakeTensorflowCollector}};
 INSTANTIATE_TEST_SUITE_P(All, LeavingTest, ::testing::ValuesIn(kFrameworks),
                          [](const auto& info) { return std::string(info.param.name); });
-INSTANTIATE_TEST_SUITE_P(All, ForeignXSpaceCollectorTest, ::testing::ValuesIn(kFrameworks),
+INSTANTIATE_TEST_SUITE_P(All, ProfilerCollectorTest, ::testing::ValuesIn(kFrameworks),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -2,8 +2,8 @@
 //
 // Collects from a framework with a profiler of its own: drives that profiler's session through
 // Python and merges its recording.
-#ifndef COLLECTORS_FRAMEWORK_FOREIGN_XSPACE_COLLECTOR_H_
-#define COLLECTORS_FRAMEWORK_FOREIGN_XSPACE_COLLECTOR_H_
+#ifndef COLLECTORS_FRAMEWORK_PROFILER_COLLECTOR_H_
+#define COLLECTORS_FRAMEWORK_PROFILER_COLLECTOR_H_
 
 #include <atomic>
 #include <cstdint>
@@ -62,12 +62,12 @@ struct ProfilerKind {
 // of Stop's deadline. It does not record meanwhile; the trace reports for how long.
 //
 // Calls wait for the GIL without holding anything that the program could wait for.
-class ForeignXSpaceCollector : public Collector {
+class ProfilerCollector : public Collector {
  public:
-  ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvironment environment);
-  ~ForeignXSpaceCollector() override;
-  ForeignXSpaceCollector(const ForeignXSpaceCollector&) = delete;
-  ForeignXSpaceCollector& operator=(const ForeignXSpaceCollector&) = delete;
+  ProfilerCollector(ProfilerKind kind, FrameworkEnvironment environment);
+  ~ProfilerCollector() override;
+  ProfilerCollector(const ProfilerCollector&) = delete;
+  ProfilerCollector& operator=(const ProfilerCollector&) = delete;
 
   std::string_view name() const override { return kind_.name; }
   CollectorReport Describe() const override;
@@ -137,4 +137,4 @@ class ForeignXSpaceCollector : public Collector {
 }  // namespace framework
 }  // namespace jobscope
 
-#endif  // COLLECTORS_FRAMEWORK_FOREIGN_XSPACE_COLLECTOR_H_
+#endif  // COLLECTORS_FRAMEWORK_PROFILER_COLLECTOR_H_
