@@ -80,7 +80,7 @@ struct Finding {
   bool within_steps = false;
   std::optional<int64_t> single_step;  // step number, if it is a single event
   size_t last_count = 0;               // collectives at which these workers arrived last
-  size_t last_of = 0;                  // of so many with one name, the one with most waiting
+  size_t last_of = 0;                  // of so many of one name and group
   std::string last_name;
   std::optional<double> wait_ms;  // per step, of the others
   // Sentences, written by verdict_text.h.

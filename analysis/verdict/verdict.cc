@@ -167,21 +167,21 @@ std::optional<Finding> WhyNotSure(const Finding& finding, const Report& report) 
   return std::nullopt;
 }
 
-void CountLast(const std::vector<MatchTimes>& matches, const Alignment& alignment,
-               const Report& report, Finding* finding) {
-  if (!report.collectives.empty() && !matches.empty()) {
-    // The collective in which most time is lost.
-    const CollectiveRow& row =
-        *std::max_element(report.collectives.begin(), report.collectives.end(),
-                          [](const auto& a, const auto& b) { return a.wait_ms < b.wait_ms; });
-    finding->last_name = row.name;
-    if (!row.last.empty()) finding->last_of = row.count;
-    for (const auto& [worker, count] : row.last) {
-      if (std::find(finding->workers.begin(), finding->workers.end(), worker) !=
-          finding->workers.end()) {
-        finding->last_count += count;
-      }
+// Counts how often the workers of `finding` are the last in the collective in which this costs most.
+void CountLast(const Alignment& alignment, const Report& report, Finding* finding) {
+  double most_ms = 0;
+  for (const CollectiveRow& row : report.collectives) {
+    size_t count = 0;
+    for (const size_t w : finding->workers) {
+      if (const auto last = row.last.find(w); last != row.last.end()) count += last->second;
     }
+    if (count == 0) continue;
+    const double ms = row.wait_ms * static_cast<double>(count) / static_cast<double>(row.count);
+    if (finding->last_of > 0 && ms <= most_ms) continue;
+    most_ms = ms;
+    finding->last_name = row.name;
+    finding->last_of = row.count;
+    finding->last_count = count;
   }
   std::vector<double> waits;
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
@@ -225,8 +225,7 @@ OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& m
 }
 
 // Finds stragglers among ranks that wait for each other.
-void BlameRanks(const OwnTimes& times, const Alignment& alignment,
-                const std::vector<MatchTimes>& matches, Report* report) {
+void BlameRanks(const OwnTimes& times, const Alignment& alignment, Report* report) {
   if (alignment.common() < kMinSteps) {
     report->verdict = Undecidable(
         absl::StrFormat("%d steps are common to all workers, and at least %d are needed",
@@ -251,7 +250,7 @@ void BlameRanks(const OwnTimes& times, const Alignment& alignment,
     }
     finding.late_steps = straggler.late_steps;
     NameCause(alignment, *report, straggler, &finding);
-    CountLast(matches, alignment, *report, &finding);
+    CountLast(alignment, *report, &finding);
     std::optional<Finding> doubt = WhyNotSure(finding, *report);
     if (!doubt.has_value()) {
       report->findings.push_back(std::move(finding));
@@ -426,7 +425,7 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
   OwnTimes times;
   if (alignment.synchronous) {
     times = OwnTimesOf(alignment, matches, *report);
-    BlameRanks(times, alignment, matches, report);
+    BlameRanks(times, alignment, report);
     CompareIndependent(alignment.apart, report);
   } else {
     CompareIndependent(alignment.workers, report);

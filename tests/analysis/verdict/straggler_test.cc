@@ -295,6 +295,41 @@ TEST_F(StragglerTest, GroupsThatTransferAtTheSameTime) {
   EXPECT_NEAR(verdict["gain_low"].get<double>(), 0.41, 0.02);
 }
 
+// Two ranks share a tensor, four the data. The partner of the slow rank is the last one of another
+// group, in which most time is lost.
+TEST_F(StragglerTest, TheLastArrivalsAreThoseInAGroupOfTheSlowRank) {
+  std::vector<TraceFile> traces(8);
+  for (int step = 0; step < 40; ++step) {
+    const double begin_ms = 5 + step * 62;
+    for (int rank = 0; rank < 8; ++rank) {
+      const double arrival_ms = begin_ms + (rank == 5 ? 50 : 20);
+      const double pair_end_ms = begin_ms + (rank / 2 == 2 ? 51 : 21);
+      const double more_ms = rank % 2 == 1 && rank != 5 ? 1 : 0;
+      TraceFile& trace = traces[static_cast<size_t>(rank)];
+      trace.Step(step, begin_ms, begin_ms + 62);
+      trace.Event("forward", begin_ms, arrival_ms);
+      trace.AllReduce(step, arrival_ms, pair_end_ms, "tensor" + std::to_string(rank / 2));
+      trace.Event("scale", pair_end_ms, pair_end_ms + more_ms);
+      trace.AllReduce(step, pair_end_ms + more_ms, begin_ms + 62,
+                      "data" + std::to_string(rank % 2));
+    }
+  }
+  for (int rank = 0; rank < 8; ++rank) AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
+  WriteManifest();
+  const json report = ReportOfRun();
+  const auto wait_ms = [&](const std::string& group) {
+    for (const json& row : report["collectives"]) {
+      if (row["process_group"] == group) return row["wait_ms"].get<double>();
+    }
+    ADD_FAILURE() << group << report["collectives"];
+    return 0.0;
+  };
+  EXPECT_GT(wait_ms("data0"), wait_ms("data1"));
+  EXPECT_EQ(report["verdict"]["workers"], json({"w5"})) << report["verdict"];
+  EXPECT_THAT(report["verdict"]["why"][0].get<std::string>(),
+              HasSubstr("last to arrive at 40 of 40 gloo:all_reduce"));
+}
+
 // The second stage of a pipeline begins when the first one has ended: 20 ms, then 30.
 TEST_F(StragglerTest, OfStagesInARowTheGainIsALimit) {
   TraceFile first;
