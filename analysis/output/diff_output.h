@@ -13,7 +13,7 @@ namespace jobscope::analysis {
 // Formats the comparison in at most 100 columns: outcome, class, name, then the tables.
 std::string DiffText(const RunDiff& diff, double gate_percent);
 
-// Returns one JSON object, `"schema": 1`, with the fields described in docs/report.md.
+// Returns one JSON object, `"schema": 3`, with the fields described in docs/report.md.
 std::string DiffJson(const RunDiff& diff);
 
 }  // namespace jobscope::analysis

@@ -142,6 +142,13 @@ class SchemaTest(unittest.TestCase):
                                     "missing": "neutral"})
         self.assertNotIn("change_low", self.diffs["short"])
 
+    def test_report_md_lists_each_field(self):
+        text = (ROOT / "docs" / "report.md").read_text("utf-8")
+        _, _, diff = text.partition("## Comparing two runs")
+        for name, where in (("report", text), ("diff", diff)):
+            unlisted = [field for field in schema_of(name)["properties"] if f"`{field}`" not in where and f'`"{field}": ' not in where]
+            self.assertEqual(unlisted, [], name)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
