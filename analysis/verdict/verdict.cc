@@ -167,7 +167,8 @@ std::optional<Finding> WhyNotSure(const Finding& finding, const Report& report) 
   return std::nullopt;
 }
 
-// Counts how often the workers of `finding` are the last in the collective in which this costs most.
+// Counts how often the workers of `finding` are the last, in the collective in which that costs
+// most.
 void CountLast(const Alignment& alignment, const Report& report, Finding* finding) {
   double most_ms = 0;
   for (const CollectiveRow& row : report.collectives) {
