@@ -55,8 +55,8 @@ class CollectorSlot {
 class CollectorTask {
  public:
   using Clock = std::chrono::steady_clock;
-  // Called when the session thread begins to wait for a verb, and every 10 ms. Returns when the wait
-  // ends at the latest, whatever its deadline. May be empty.
+  // Called when the session thread begins to wait for a verb, and every 10 ms. Returns when the
+  // wait ends at the latest, whatever its deadline. May be empty.
   using Meanwhile = std::function<Clock::time_point()>;
 
   // `context` keeps sink, names and events alive for as long as the thread may use them. Returns

@@ -30,8 +30,8 @@ class CollectorTasks {
   using Clock = CollectorTask::Clock;
 
   // Both are called every 10 ms while a verb blocks. Once the process or its server shuts down,
-  // `shutdown_since` returns since when: from then on the verbs, also the one that blocks, have short
-  // limits, without extension.
+  // `shutdown_since` returns since when: from then on the verbs, also the one that blocks, have
+  // short limits, without extension.
   CollectorTasks(std::function<void()> process_queue,
                  std::function<std::optional<Clock::time_point>()> shutdown_since);
   CollectorTasks(const CollectorTasks&) = delete;
@@ -74,7 +74,8 @@ class CollectorTasks {
 
  private:
   void NoteAbsent(const Collector& collector, CollectorState state, const std::string& reason);
-  // The waits that follow end `limit_at_shutdown` after the shutdown, or after now if that is later.
+  // The waits that follow end `limit_at_shutdown` after the shutdown, or after now if that is
+  // later.
   void BeginWait(Clock::duration limit_at_shutdown);
   void Await(Clock::duration limit, Clock::duration limit_at_shutdown);
 

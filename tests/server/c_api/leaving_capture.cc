@@ -4,8 +4,8 @@
 //   leaving_capture LOGDIR capture|steps|window|unopened|hung|stopping|serving [exit]
 //   capture    StartCapture; steps: CaptureSteps, all of them done; window: in the middle of them;
 //   unopened: before the first; hung: with a collector that never ends its part; stopping: while
-//   another thread is in StopCapture; serving: as a worker whose port directory, LOGDIR, then hangs.
-//   By return from main, or by exit() in another thread.
+//   another thread is in StopCapture; serving: as a worker whose port directory, LOGDIR, then
+//   hangs. By return from main, or by exit() in another thread.
 #include <unistd.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker that loads a plugin whose constructor calls the library, while another thread, as that of
-// `jobscope run`, starts the server and waits for the loader:
+// A worker that loads a plugin whose constructor calls the library, while another thread, as that
+// of `jobscope run`, starts the server and waits for the loader:
 //   loading_worker start|capture PLUGIN LOGDIR
 // start: the constructor starts the server; capture: it starts a capture. Exits with 0 if both
 // threads' calls return, and the other thread's start succeeds.
