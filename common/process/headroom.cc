@@ -22,15 +22,6 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 // Threads that others may start while ours are counted.
 constexpr uint64_t kSpareThreads = 64;
 
-// Returns whether anything below the machine's memory limits what this process may map.
-bool MappingIsLimited() {
-  static const bool strict = ReadProcNumber("/proc/sys/vm/overcommit_memory") == uint64_t{2};
-  rlimit space = {};
-  rlimit data = {};
-  return strict || (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) ||
-         (getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY);
-}
-
 uint64_t Mappable(uint64_t wanted) {
   if (CanMap(wanted)) return wanted;
   uint64_t can = 0;
@@ -78,6 +69,14 @@ bool CanMap(uint64_t bytes) {
   if (mapped == MAP_FAILED) return false;
   munmap(mapped, bytes);
   return true;
+}
+
+bool MappingIsLimited() {
+  static const bool strict = ReadProcNumber("/proc/sys/vm/overcommit_memory") == uint64_t{2};
+  rlimit space = {};
+  rlimit data = {};
+  return strict || (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) ||
+         (getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY);
 }
 
 bool HasMemory(uint64_t bytes) { return !MappingIsLimited() || CanMap(bytes); }

@@ -33,8 +33,12 @@ MemoryHeadroom FreeMemory(uint64_t wanted);
 // failed allocation.
 bool CanMap(uint64_t bytes);
 
+// Returns whether a limit below the machine's memory bounds what this process may map. Takes about
+// 0.5 us, 5 us on a thread that has just woken up. Allocates nothing.
+bool MappingIsLimited();
+
 // Like CanMap, but returns true at once if only the machine's memory bounds the process. For
-// frequent calls: takes about 0.5 us, 3 us with a limit.
+// frequent calls: takes as long as MappingIsLimited, 3 us more with a limit.
 bool HasMemory(uint64_t bytes);
 
 // Returns true if the limits on threads are so far away that no test is needed: the user cannot

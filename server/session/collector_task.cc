@@ -18,6 +18,9 @@ namespace {
 constexpr uint64_t kDrainBytes = uint64_t{8} << 20;
 constexpr auto kMeanwhileInterval = std::chrono::milliseconds(10);
 constexpr absl::Duration kOutOfMemoryPause = absl::Milliseconds(100);
+// How long a process without a limit on its memory is taken to have none: reading the limits took a
+// third of the time of a drain that found nothing.
+constexpr auto kUnlimitedFor = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -232,7 +235,7 @@ void CollectorTask::DrainUntilPosted() {
         // Without free memory the drain is skipped: the rings then overwrite events, which are
         // counted as lost. A failed allocation in the middle of a drain could lose everything the
         // collector holds.
-        pause = HasMemory(kDrainBytes) ? collector()->Drain() : kOutOfMemoryPause;
+        pause = HasMemoryToDrain() ? collector()->Drain() : kOutOfMemoryPause;
       } catch (const std::exception&) {
         status = OutOfMemoryError();
         threw = true;
@@ -246,6 +249,14 @@ void CollectorTask::DrainUntilPosted() {
     }
     next_drain = Clock::now() + absl::ToChronoNanoseconds(std::max(pause, absl::ZeroDuration()));
   }
+}
+
+bool CollectorTask::HasMemoryToDrain() {
+  const auto now = Clock::now();
+  if (now < unlimited_until_) return true;
+  if (MappingIsLimited()) return CanMap(kDrainBytes);
+  unlimited_until_ = now + kUnlimitedFor;
+  return true;
 }
 
 void CollectorTask::RunVerb(Verb verb) {

@@ -113,6 +113,8 @@ class CollectorTask {
   absl::Status Call(Verb verb, std::optional<CollectorReport>* report);
   // Drains until a verb is posted, or it is finished.
   void DrainUntilPosted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a drain may begin. Notices a new limit on memory at most 1 s late.
+  bool HasMemoryToDrain();
   bool called() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return posted_ != Verb::kNone || finished_;
   }
@@ -139,6 +141,9 @@ class CollectorTask {
   pid_t tid_ = 0;  // of the thread
   // Since AwaitWithoutAbandoning timed out on this verb.
   std::optional<Starvation> starvation_;
+
+  // Used by the thread only.
+  Clock::time_point unlimited_until_;
 
   // Written by Post, read by the thread in the verb that follows, without the lock.
   ArmRequest arm_request_;
