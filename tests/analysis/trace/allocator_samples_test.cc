@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory by allocator, from events to the report.
+#include "analysis/trace/allocator_samples.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "analysis/output/report_html.h"
 #include "analysis/output/report_text.h"
-#include "analysis/trace/allocator_samples.h"
 #include "tests/analysis/run_fixture.h"
 
 namespace jobscope::analysis {
