@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A process without CUDA: the collector loads nothing, and waits for nothing.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
