@@ -157,16 +157,19 @@ bool StartCoordinator::AwaitsStep(absl::Time until, absl::Time now) {
   const int64_t first = *options_.steps->first;
   const std::vector<ArmedWorker> workers = ArmedWorkers();
   const bool any_begun = std::any_of(workers.begin(), workers.end(), HasSteps);
-  const absl::Duration left = UntilStep(first, workers, MonotonicNow());
+  // Not by the time until the step begins: a long one becomes unreachable long before that.
+  const auto is_last_chance = [&](absl::Duration wait) {
+    return FirstReachableByAll(workers, MonotonicNow() + Nanoseconds(wait)) >= first;
+  };
   hold_until_ = now + kLook;
   if (!any_begun) {
     // The job may still import or compile. After that time they record for the duration.
     if (now > until || std::none_of(workers.begin(), workers.end(), MayBeginSteps)) return false;
-    none_begun_ = true;
-  } else if (std::exchange(none_begun_, false) && left > 2 * kReportPeriod) {
+    none_begun_ = armed_before_steps_ = true;
+  } else if (std::exchange(none_begun_, false) && !is_last_chance(kReportPeriod)) {
     // The steps of the other workers may have begun since their last reports.
     hold_until_ = now + kReportPeriod;
-  } else if (left <= options_.times.near) {
+  } else if (is_last_chance(options_.times.near / 2)) {  // reachable at twice the measured rate
     return false;
   } else if (now > until) {
     host_->FinishUnstarted(
@@ -277,8 +280,14 @@ void StartCoordinator::ChooseStart(absl::Time now) {
   const uint64_t now_ns = MonotonicNow();
   plan_.start_monotonic_ns = now_ns + Nanoseconds(lead);
   if (options_.steps.has_value()) {
-    const absl::StatusOr<std::optional<StepPlan>> steps =
-        ChooseSteps(*options_.steps, workers, plan_.start_monotonic_ns);
+    StepsWanted wanted = *options_.steps;
+    absl::StatusOr<std::optional<StepPlan>> steps =
+        ChooseSteps(wanted, workers, plan_.start_monotonic_ns);
+    if (absl::IsOutOfRange(steps.status()) && armed_before_steps_) {
+      // Nobody could ask earlier: the first steps that can be reached instead of none.
+      wanted.first.reset();
+      steps = ChooseSteps(wanted, workers, plan_.start_monotonic_ns);
+    }
     if (!steps.ok()) {
       host_->FinishUnstarted(
           {Outcome::kFailed, Phase::kArm,
@@ -370,6 +379,12 @@ void StartCoordinator::AddSteps(size_t index, StartCall* call) {
                                     reachable, " on"));
   } else {
     window = WindowOf(*facts_.steps, worker);
+    if (facts_.steps->first > options_.steps->first.value_or(INT64_MAX)) {
+      host_->Warn(index, absl::StrCat("step ", *options_.steps->first,
+                                      " could not be reached after the job's first step was "
+                                      "seen: recorded from step ",
+                                      window.first(), " on"));
+    }
     if (reachable > window.first()) {
       host_->Warn(index, absl::StrCat("too late for step ", window.first(), ": recorded from step ",
                                       reachable, " on"));

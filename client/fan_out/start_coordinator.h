@@ -108,8 +108,9 @@ class StartCoordinator {
   std::optional<absl::Time> gathered_;  // when all awaited workers were armed
   bool delay_over_ = false;             // ...except for the time to measure the clocks
   bool told_hold_ = false;
-  bool none_begun_ = false;  // no worker had begun a step at the last check
-  absl::Time hold_until_;    // when to check again
+  bool none_begun_ = false;          // no worker had begun a step at the last check
+  bool armed_before_steps_ = false;  // ...or at an earlier one
+  absl::Time hold_until_;            // when to check again
   std::deque<size_t> to_sync_;
   RunClocks clocks_;
   absl::Time sync_began_;

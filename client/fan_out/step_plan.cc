@@ -100,7 +100,11 @@ int64_t FirstReachableStep(const ArmedWorker& worker, uint64_t at_ns) {
   if (!(step_ns > 0)) return Plus(NewestStep(worker), 2);
   // The answer took at most the whole round trip.
   const double since = SinceStepBegan(worker, at_ns, RoundTripNs(worker));
-  return Plus(NewestStep(worker), std::ceil(kStepRateMargin * since / step_ns) + 1);
+  // After a pause (an evaluation, a checkpoint), the steps that did not begin do not follow at once.
+  const double unknown = std::max(0.0, since - static_cast<double>(worker.steps->age_ns()));
+  return Plus(NewestStep(worker), std::min(std::ceil(kStepRateMargin * since / step_ns),
+                                           std::ceil(kStepRateMargin * unknown / step_ns) + 1) +
+                                      1);
 }
 
 bool CanMatch(const StepPlan& plan, const ArmedWorker& worker) {
@@ -161,19 +165,15 @@ absl::StatusOr<std::optional<StepPlan>> ChooseSteps(const StepsWanted& wanted,
   return plan;
 }
 
-absl::Duration UntilStep(int64_t step, const std::vector<ArmedWorker>& workers, uint64_t now_ns) {
+int64_t FirstReachableByAll(const std::vector<ArmedWorker>& workers, uint64_t at_ns) {
   const bool ordinals = CountsOrdinals(workers);
-  absl::Duration least = absl::InfiniteDuration();
+  int64_t first = INT64_MIN;
   for (const ArmedWorker& worker : workers) {
-    if (!HasSteps(worker) || ByOrdinal(worker) != ordinals) continue;
-    if (NewestStep(worker) >= step) return absl::ZeroDuration();
-    if (!(worker.steps->step_time_ms() > 0)) continue;
-    const double steps = static_cast<double>(step) - static_cast<double>(NewestStep(worker));
-    const double ns = steps * worker.steps->step_time_ms() * 1e6 -
-                      SinceStepBegan(worker, now_ns, RoundTripNs(worker));
-    least = std::min(least, absl::Nanoseconds(std::max(ns, 0.0)));
+    if (HasSteps(worker) && ByOrdinal(worker) == ordinals) {
+      first = std::max(first, FirstReachableStep(worker, at_ns));
+    }
   }
-  return least;
+  return first;
 }
 
 int64_t NewestOfAll(const std::vector<ArmedWorker>& workers) {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "client/fan_out/start_plan.h"
 #include "jobscope/v1/profiler.pb.h"
 
@@ -64,9 +63,9 @@ absl::StatusOr<std::optional<StepPlan>> ChooseSteps(const StepsWanted& wanted,
                                                     const std::vector<ArmedWorker>& workers,
                                                     uint64_t at_ns);
 
-// Returns how long the fastest worker will take until it begins `step` of the common count; zero or
-// less if it has begun. Infinite while no rate is known, and if no worker has steps.
-absl::Duration UntilStep(int64_t step, const std::vector<ArmedWorker>& workers, uint64_t now_ns);
+// Returns the first step of the common count that none of the workers that use it will certainly
+// have begun by `at_ns`. Requires that one HasSteps.
+int64_t FirstReachableByAll(const std::vector<ArmedWorker>& workers, uint64_t at_ns);
 // Returns the newest step of the common count that any worker has begun. Requires that one
 // HasSteps.
 int64_t NewestOfAll(const std::vector<ArmedWorker>& workers);

@@ -319,6 +319,31 @@ TEST_F(FanOutStartTest, AStepThatIsFarAheadIsWaitedForArmed) {
   EXPECT_GT(*fan_out_->facts().started, before + absl::Seconds(1));
 }
 
+// A worker can be told of a long step only before the step that precedes it begins.
+TEST_F(FanOutStartTest, LongStepsAreReachedAfterAWaitToo) {
+  options_.steps = StepsWanted{1, 4};
+  options_.max_duration = absl::Minutes(1);
+  EXPECT_TRUE(AgainIfBusy([&] {
+    Script script = WithSteps(0, absl::Seconds(3));
+    script.capture = [](int) { return Status(StatusCode::INTERNAL, "nobody waits for the step"); };
+    Run({script, script});
+    return RecordsFrom(0, 4) && RecordsFrom(1, 4);
+  }));
+}
+
+// As step 0 of a job that begins after its workers were armed.
+TEST_F(FanOutStartTest, AStepThatIsOverWhenTheJobBeginsIsReplacedByTheNextOnes) {
+  options_.steps = StepsWanted{3, 0};
+  options_.max_duration = absl::Minutes(1);
+  Script script = WithSteps(0, absl::Minutes(10));
+  script.steps->base += absl::Milliseconds(500);
+  script.capture = [](int) { return Status(StatusCode::INTERNAL, "nobody waits for the step"); };
+  const std::vector<WorkerResult> results = Run({script});
+  EXPECT_TRUE(RecordsFrom(0, 2)) << results[0].verdict.reason;
+  EXPECT_EQ(fan_out_->facts().steps->last, 4);
+  EXPECT_THAT(results[0].account.warnings, ElementsAre(HasSubstr("step 0 could not be reached")));
+}
+
 // As of a job that still imports or compiles. Its ranks do not begin their first step together.
 TEST_F(FanOutStartTest, AStepIsWaitedForArmedBeforeAnyHasBegun) {
   options_.times.near = absl::Seconds(10);

@@ -74,7 +74,6 @@ TEST(Steps, NoneWithoutASource) {
   const auto window = ChooseSteps({4, std::nullopt}, {repeats, none, ArmedWorker()}, 0);
   ASSERT_TRUE(window.ok());
   EXPECT_FALSE(window->has_value());
-  EXPECT_EQ(UntilStep(5, {repeats, none}, 0), absl::InfiniteDuration());
 }
 
 TEST(Steps, AWantedOneThatIsOverNamesTheWorker) {
@@ -90,11 +89,18 @@ TEST(Steps, AWantedOneThatIsOverNamesTheWorker) {
   EXPECT_EQ((*reachable)->first, 120);
 }
 
-TEST(Steps, UntilAStepByTheFastestWorker) {
-  const std::vector<ArmedWorker> workers = {AtStep(100, 10), AtStep(90, 2)};
-  EXPECT_EQ(UntilStep(200, workers, 1'000 * kMs), absl::Milliseconds(220));
-  EXPECT_EQ(UntilStep(200, workers, 1'100 * kMs), absl::Milliseconds(120));
-  EXPECT_EQ(UntilStep(100, workers, 1'000 * kMs), absl::ZeroDuration());
+TEST(Steps, TheFirstThatAllReachIsThatOfTheFastestWorker) {
+  const std::vector<ArmedWorker> workers = {AtStep(100, 10), AtStep(90, 2), ArmedWorker()};
+  EXPECT_EQ(FirstReachableByAll(workers, 1'000 * kMs), 101);
+  EXPECT_EQ(FirstReachableByAll(workers, 1'010 * kMs), 103);
+  EXPECT_EQ(FirstReachableByAll(workers, 1'100 * kMs), 191);
+}
+
+// As after an evaluation: the worker reports that the next step has not begun for a minute.
+TEST(Steps, APauseDoesNotCountAsSteps) {
+  ArmedWorker worker = AtStep(100, 10);
+  worker.steps->set_age_ns(60'000 * kMs);
+  EXPECT_EQ(FirstReachableStep(worker, 1'020 * kMs), 106);
 }
 
 ArmedWorker AtOrdinal(uint64_t begun, double step_time_ms, int64_t number = 0) {
@@ -155,7 +161,7 @@ TEST(StepsByOrdinal, FollowTheNumbersOfOthers) {
   ASSERT_TRUE(wanted.ok() && wanted->has_value());
   ExpectWindow(**wanted, numbered, 1'050, 1'053, false);
   ExpectWindow(**wanted, counted, 120, 123, true);
-  EXPECT_EQ(UntilStep(1'050, {counted, numbered}, 1'000 * kMs), absl::Milliseconds(500));
+  EXPECT_EQ(FirstReachableByAll({counted, numbered}, 1'010 * kMs), 1'003);
   EXPECT_EQ(NewestOfAll({counted, numbered}), 1'000);
 }
 
@@ -178,7 +184,7 @@ TEST(Steps, NoNumberOverflows) {
       worker.steps->set_age_ns(UINT64_MAX);
       EXPECT_GE(FirstReachableStep(worker, UINT64_MAX), current);
       ASSERT_TRUE(ChooseSteps({1'000'000, std::nullopt}, {worker}, 0).ok());
-      EXPECT_GE(UntilStep(0, {worker}, UINT64_MAX), absl::ZeroDuration());
+      EXPECT_GE(FirstReachableByAll({worker}, UINT64_MAX), current);
       ArmedWorker counted = worker;
       counted.steps->set_increasing(false);
       counted.steps->set_by_ordinal(true);
