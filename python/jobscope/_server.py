@@ -34,14 +34,17 @@ class Server:
     @property
     def running(self):
         """False after stop(), after a caller has closed the server, in a forked child, and if it could not be started."""
-        return bool(self._address) and not self._stopped and self._pid == os.getpid() and _native.server_running()
+        return self._may_run() and _native.server_running()
 
     def stop(self):
         """Stops the server: ends and delivers a running capture, within 2.8 s. Further calls have no effect."""
-        if not self.running:
+        if not self._may_run():  # not `running`: a stop waits for a caller's close that has begun
             return
         self._forget()
         _errors.raise_for(_native.server_stop(), "the server could not be stopped")
+
+    def _may_run(self):
+        return bool(self._address) and not self._stopped and self._pid == os.getpid()
 
     def _forget(self):
         self._stopped = True

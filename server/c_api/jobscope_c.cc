@@ -82,10 +82,7 @@ int jobscope_server_start(const jobscope_server_options* options, char* address,
 }
 
 int jobscope_server_stop(void) {
-  return jobscope::WithoutException(nullptr, 0, [] {
-    jobscope::StopProcessServer();
-    return JOBSCOPE_OK;
-  });
+  return jobscope::WithoutException(nullptr, 0, [] { return jobscope::StopProcessServer(); });
 }
 
 int jobscope_server_running(void) { return jobscope::ProcessServerRuns() ? 1 : 0; }

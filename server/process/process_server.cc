@@ -73,6 +73,9 @@ struct Running {
 struct Process {
   absl::Mutex mutex;
   std::optional<Running> running ABSL_GUARDED_BY(mutex);
+  // Whether there is a running server that accepts calls. Written under the mutex, read without it:
+  // a reader that waited for the mutex could hold the loader's lock (StartProcessServer).
+  std::atomic<bool> accepts{false};
   PublishedAddress published ABSL_GUARDED_BY(mutex);  // of the running server
   uint64_t starts ABSL_GUARDED_BY(mutex) = 0;
   std::atomic<std::thread::id> holder{};  // of `mutex`
@@ -219,6 +222,7 @@ void StopRunning(Process& process, absl::FunctionRef<void()> closed)
   const absl::Time end = SteadyNow() + kStopLimit;
   process.published.Withdraw();
   running.server->StopAccepting();
+  process.accepts = false;  // before a caller learns that the server is closed
   closed();
   running.server->Stop(absl::Ceil(end - SteadyNow(), absl::Milliseconds(10)));
   process.running.reset();
@@ -333,24 +337,22 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
   }
   DeliverAtExit(&DeliverBeforeExit, &WithdrawBeforeExit);
   process.running = Running{*std::move(resolved), *std::move(server), number};
+  process.accepts = true;
   Log(LogLevel::kInfo, absl::StrCat("profiler server listens on ", address));
   return {JOBSCOPE_OK, "", address};
 }
 
-void StopProcessServer() {
-  if (InForkedChild()) return;
+int StopProcessServer() {
+  if (InForkedChild()) return JOBSCOPE_OK;
   Process& process = TheProcess();
-  const ProcessLock lock(&process);
+  if (!LockBy(process, SteadyNow() + kBusyLimit)) return JOBSCOPE_E_BUSY;  // as in a start
+  const ProcessLock lock(&process, std::adopt_lock);
   if (process.running.has_value()) {
     StopRunning(process, [] {});
   }
+  return JOBSCOPE_OK;
 }
 
-bool ProcessServerRuns() {
-  if (InForkedChild()) return false;
-  Process& process = TheProcess();
-  const ProcessLock lock(&process);
-  return process.running.has_value();
-}
+bool ProcessServerRuns() { return !InForkedChild() && TheProcess().accepts; }
 
 }  // namespace jobscope

@@ -23,10 +23,12 @@ struct StartOutcome {
 // starts with the same options.
 StartOutcome StartProcessServer(const ServerOptions& options);
 
-// Stops the server, if it runs: ends and delivers a running capture, blocking for at most 2 s. Does
+// Stops the server, if it runs: ends and delivers a running capture, blocking for at most 2.8 s.
+// Waits at most 10 s for another thread that starts or stops one, then returns JOBSCOPE_E_BUSY. Does
 // nothing in a forked child.
-void StopProcessServer();
+int StopProcessServer();
 
+// Whether a server runs that nobody has begun to stop. Never blocks.
 bool ProcessServerRuns();
 
 }  // namespace jobscope

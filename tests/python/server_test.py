@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import jobscope
 import ports
@@ -137,6 +138,14 @@ class ServerTest(unittest.TestCase):
                 self.assertFalse(first.running)
                 first.stop()
                 self.assertTrue(second.running)
+
+    def test_a_stop_waits_for_a_close_that_has_begun(self):
+        native = jobscope._native
+        server = jobscope.start_server("127.0.0.1:0")
+        self.assertTrue(server)
+        with unittest.mock.patch.object(native, "server_running", lambda: 0):  # as soon as a caller begins to close it
+            server.stop()
+        self.assertFalse(native.server_running())
 
     def test_errors_name_the_remedy(self):
         def refused(error, text, *arguments, **options):

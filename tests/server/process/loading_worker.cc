@@ -2,9 +2,10 @@
 //
 // A worker that loads a plugin whose constructor calls the library, while another thread, as that
 // of `jobscope run`, starts the server and waits for the loader:
-//   loading_worker start|capture PLUGIN LOGDIR
-// start: the constructor starts the server; capture: it starts a capture. Exits with 0 if both
-// threads' calls return, and the other thread's start succeeds.
+//   loading_worker start|stop|running|capture PLUGIN LOGDIR
+// start: the constructor starts the server; stop: it stops the server; running: it asks whether one
+// runs; capture: it starts a capture. Exits with 0 if both threads' calls return, and the other
+// thread's start succeeds.
 #include <dlfcn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -63,6 +64,14 @@ extern "C" __attribute__((visibility("default"))) void OnPluginLoaded() {
   AwaitSleepOfStarter();
   if (way == "start") {
     StartServer();
+    return;
+  }
+  if (way == "stop") {
+    std::fprintf(stderr, "stop: %d\n", jobscope_server_stop());
+    return;
+  }
+  if (way == "running") {
+    std::fprintf(stderr, "running: %d\n", jobscope_server_running());
     return;
   }
   char error[512] = "";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that starts the server while it loads a library.
+// A process that starts or stops the server while it loads a library.
 #include <gtest/gtest.h>
 
 #include "tests/subprocess.h"
@@ -17,7 +17,8 @@ TEST_P(LoadingWorker, DoesNotWaitForEver) {
   EXPECT_EQ(worker.Wait(), 0) << worker.err();
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, LoadingWorker, ::testing::Values("start", "capture"),
+INSTANTIATE_TEST_SUITE_P(Ways, LoadingWorker,
+                         ::testing::Values("start", "stop", "running", "capture"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
