@@ -88,7 +88,7 @@ class MixedWorkers(case.InteropTest):
 
     def test_stop_ends_a_stock_capture_early(self):
         tensorflow = self.stock_worker("tensorflow")
-        run = self.start_capture([tensorflow.address], 60_000, "--session_id=early")
+        run = self.start_capture([tensorflow.address], 60_000, "--session_id=early", "--protocol=tensorflow")
         self._wait_busy(tensorflow)
         stopped = clients.stop([tensorflow.address], "--session_id=early")
         self.keep(stopped)
