@@ -168,11 +168,15 @@ void FanOutState::FallBack(size_t index) {
   const bool stock = !roster_[index].described;
   if (stock && options_.duration > kMaxStockDuration) {
     roster_[index].result.account.protocol.reset();
+    // That protocol, for all workers of a capture, excludes these flags.
+    const bool native_only = options_.steps.has_value() || options_.lookback > absl::ZeroDuration();
     Finish(index, {Outcome::kRefused, Phase::kDescribe,
                    absl::StrCat("a stock worker's process aborts if its trace exceeds 2 GiB: lower "
                                 "--duration_ms to ",
                                 absl::ToInt64Milliseconds(kMaxStockDuration),
-                                ", or accept that risk with --protocol=tensorflow"),
+                                native_only ? ""
+                                            : ", or accept that risk in a capture of this worker "
+                                              "alone, with --protocol=tensorflow"),
                    std::nullopt});
     return;
   }

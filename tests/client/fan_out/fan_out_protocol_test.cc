@@ -78,6 +78,15 @@ TEST_F(FanOutTest, AStockWorkerIsRecordedForLongOnlyOnRequest) {
   for (const size_t i : {0, 2}) EXPECT_EQ(starts(i).size(), 1u) << i;
   EXPECT_THAT(results[2].account.warnings, ElementsAre(Not(HasSubstr("2 GiB"))));
 
+  // --protocol=tensorflow would be a usage error.
+  options_.lookback = absl::Seconds(1);
+  EXPECT_THAT(Run({stock})[0].verdict.reason,
+              AllOf(HasSubstr("lower --duration_ms to 10000"), Not(HasSubstr("--protocol"))));
+  options_.lookback = absl::ZeroDuration();
+  options_.steps = StepsWanted{3, std::nullopt};
+  EXPECT_THAT(Run({stock})[0].verdict.reason, Not(HasSubstr("--protocol")));
+  options_.steps.reset();
+
   options_.protocol = Protocol::kTensorflow;
   Run({stock});
   EXPECT_EQ(starts(0).size(), 1u);
