@@ -95,9 +95,9 @@ inline jobscope_capture_options ToC(const CaptureOptions& options) {
 // Starts a capture into `logdir`. Creates and checks `logdir` first. Returns when recording has
 // begun: after a few milliseconds, or up to 100 ms in the first 100 ms of a process. If the capture
 // still runs when the process calls exit() or returns from main, it is ended and written then,
-// which blocks the exit for at most 1 s, or 1.5 s if the file system hangs. ok() is false, and no
-// capture runs, if the logdir cannot be written, an option is out of range, or another capture
-// runs.
+// which blocks the exit for at most 1 s, or 1.5 s if the file system hangs (2 s if that of
+// JOBSCOPE_PORT_DIR also does, with a server). ok() is false, and no capture runs, if the logdir
+// cannot be written, an option is out of range, or another capture runs.
 inline CaptureResult StartCapture(const std::string& logdir, const CaptureOptions& options = {}) {
   CaptureResult result;
   const jobscope_capture_options c = capture_detail::ToC(options);

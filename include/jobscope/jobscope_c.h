@@ -82,7 +82,10 @@ typedef struct jobscope_server_options {
   int allow_close;
 } jobscope_server_options;
 
-/* Starts the process's server. Blocks for some milliseconds; at most 10 s if a name server is slow.
+/* Starts the process's server. Blocks for some milliseconds; for at most 10 s if a name server is
+ * slow, and 7.8 s more if the file system of JOBSCOPE_PORT_DIR hangs. Before that, waits for
+ * another thread that starts or stops the server; returns JOBSCOPE_E_BUSY after 10 s. The first
+ * call also waits while other threads load libraries.
  *   options          may be NULL: all defaults
  *   address          receives the bound address, "127.0.0.1:40123"; may be NULL
  *   error            receives the failure and its remedy; may be NULL
@@ -95,11 +98,13 @@ typedef struct jobscope_server_options {
 JOBSCOPE_API int jobscope_server_start(const jobscope_server_options* options, char* address,
                                        size_t address_size, char* error, size_t error_size);
 
-/* Stops the server: ends and delivers a running capture. Blocks for at most 2.8 s. Returns 0, also
- * if no server runs. */
+/* Stops the server: ends and delivers a running capture. Blocks for at most 2.8 s. Before
+ * that, waits for another thread that starts or stops the server; returns JOBSCOPE_E_BUSY after
+ * 10 s. Returns 0 also if no server runs. */
 JOBSCOPE_API int jobscope_server_stop(void);
 
-/* Returns 1 if a server runs in this process, otherwise 0, for example after a caller closed it. */
+/* Returns 1 if a server runs in this process, otherwise 0, for example after a caller closed it,
+ * and from the beginning of a stop. Never blocks. */
 JOBSCOPE_API int jobscope_server_running(void);
 
 /* Closes in a forked child what it inherited of the server. The library's own fork handler does
@@ -166,7 +171,7 @@ enum {
       1, /* an option is out of range or malformed, or a credential file is invalid */
   JOBSCOPE_E_ADDRESS = 2, /* the address cannot be bound */
   JOBSCOPE_E_REFUSED = 3, /* a non-loopback address without credentials, or JOBSCOPE_DISABLE=1 */
-  JOBSCOPE_E_BUSY = 4,    /* another server or capture of this process runs */
+  JOBSCOPE_E_BUSY = 4,    /* another server or capture of this process runs, starts or stops */
   JOBSCOPE_E_FORKED = 5,  /* a forked child of a process that had a server */
   JOBSCOPE_E_IO = 6,      /* logdir, disk, directory of JOBSCOPE_PORT_DIR */
   JOBSCOPE_E_STATE = 7,   /* stop without start, or steps that nobody can watch for */

@@ -42,7 +42,8 @@ namespace jobscope {
 namespace {
 
 constexpr absl::Duration kStopLimit = absl::Seconds(2);
-// As long as a start may take (grpc_server.cc).
+// As long as GrpcServer::Start may take. A start has this limit of its own in addition: while it
+// creates the runtime, the loader may keep it waiting, which must not fail it.
 constexpr absl::Duration kBusyLimit = absl::Seconds(10);
 constexpr absl::Duration kLockPoll = absl::Milliseconds(1);
 
