@@ -86,17 +86,18 @@ class ProfilerServer {
   // No server, and no error.
   ProfilerServer() = default;
 
-  // Starts the server. Blocks for a few milliseconds; at most 10 s if a name server is slow. On
-  // failure the handle is false, with code() and error(). Thread-safe. A child that is forked
-  // meanwhile may call it: it fails there with JOBSCOPE_E_FORKED.
+  // Starts the server. Blocks for a few milliseconds; longer if a name server or a file system is
+  // slow, or another thread starts or stops the server: as jobscope_server_start. On failure the
+  // handle is false, with code() and error(). Thread-safe. A child that is forked meanwhile may
+  // call it: it fails there with JOBSCOPE_E_FORKED.
   static ProfilerServer Start(const ProfilerServerOptions& options = {});
 
   ProfilerServer(ProfilerServer&&) = default;
   ProfilerServer& operator=(ProfilerServer&&) = default;
 
   // The last handle stops the server: ends and delivers a running capture. Blocks for at most
-  // 2.8 s. A handle need not be destroyed at the exit of the process, and does nothing in a forked
-  // child.
+  // 2.8 s, as jobscope_server_stop. A handle need not be destroyed at the exit of the process, and
+  // does nothing in a forked child.
   ~ProfilerServer() = default;
 
   explicit operator bool() const { return share_ != nullptr; }
