@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/descriptors/standard_descriptors.h"
+#include "common/files/random_name.h"
 #include "common/files/write_all.h"
 
 namespace jobscope {
@@ -27,6 +28,8 @@ constexpr size_t kMaxPieces = 256;
 // Writeback is started each time that this much has been written.
 // Otherwise the final fsync takes 15 to 30 ms for 27 MiB, 120 ms for 140 MiB.
 constexpr uint64_t kBeginBytes = 4 << 20;
+// With it, the longest temporary name stays below NAME_MAX (255).
+constexpr size_t kSharedNameBytes = 200;
 
 // Touches the pages of memory that may be mapped from a file. A write that meets an unmapped page
 // drops the large folio it has filled so far and copies it again in smaller ones: four times as
@@ -50,15 +53,26 @@ absl::Status SyncDirectory(const std::string& directory) {
   return result != 0 && error != EINVAL ? FileError("sync", directory, error) : absl::OkStatus();
 }
 
-std::string FileSink::TemporaryPath(const std::string& directory, const std::string& file_name) {
-  return absl::StrCat(directory, "/.", file_name, ".partial");
-}
-
 absl::StatusOr<std::unique_ptr<FileSink>> FileSink::Create(const std::string& directory,
                                                            const std::string& file_name,
                                                            mode_t mode) {
+  return CreateAs(absl::StrCat(".", file_name, ".partial"), directory, file_name, mode);
+}
+
+absl::StatusOr<std::unique_ptr<FileSink>> FileSink::CreateShared(const std::string& directory,
+                                                                 const std::string& file_name,
+                                                                 mode_t mode) {
+  return CreateAs(
+      absl::StrCat(".", file_name.substr(0, kSharedNameBytes), ".", RandomName(), ".partial"),
+      directory, file_name, mode);
+}
+
+absl::StatusOr<std::unique_ptr<FileSink>> FileSink::CreateAs(const std::string& temporary_name,
+                                                             const std::string& directory,
+                                                             const std::string& file_name,
+                                                             mode_t mode) {
   const std::string path = absl::StrCat(directory, "/", file_name);
-  const std::string temporary_path = TemporaryPath(directory, file_name);
+  const std::string temporary_path = absl::StrCat(directory, "/", temporary_name);
   const int fd = AboveStandard(
       open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFileMode));
   if (fd < 0) return FileError("create", temporary_path, errno);

@@ -34,7 +34,12 @@ class FileSink : public xspace::ByteSink {
   static absl::StatusOr<std::unique_ptr<FileSink>> Create(const std::string& directory,
                                                           const std::string& file_name,
                                                           mode_t mode = kPrivateFileMode);
-  static std::string TemporaryPath(const std::string& directory, const std::string& file_name);
+  // As Create, for a file that several processes may write at once: the last one to publish wins.
+  // The temporary file has a name of its own, ".<file_name>.<16 digits>.partial". If the process is
+  // killed, it remains.
+  static absl::StatusOr<std::unique_ptr<FileSink>> CreateShared(const std::string& directory,
+                                                                const std::string& file_name,
+                                                                mode_t mode = kPrivateFileMode);
   ~FileSink() override;
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;
@@ -60,6 +65,10 @@ class FileSink : public xspace::ByteSink {
   const std::string& temporary_path() const { return temporary_path_; }
 
  private:
+  static absl::StatusOr<std::unique_ptr<FileSink>> CreateAs(const std::string& temporary_name,
+                                                            const std::string& directory,
+                                                            const std::string& file_name,
+                                                            mode_t mode);
   FileSink(int fd, std::string directory, std::string path, std::string temporary_path);
   absl::Status WriteAll();
   absl::Status Failed(absl::string_view verb, int error);

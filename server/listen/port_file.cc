@@ -2,7 +2,6 @@
 #include "server/listen/port_file.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "common/files/random_name.h"
 #include "common/files/regular_file.h"
 
 namespace jobscope {
@@ -38,11 +37,7 @@ absl::Status WriteError(absl::string_view path, int error) {
 // Creates a new file beside `path`, under a name that cannot be guessed: in a directory that others
 // can write to, they could place a FIFO or a link there. Returns -1 and sets errno on failure.
 int CreateTemporary(const std::string& path, std::string* temporary) {
-  uint64_t number = 0;
-  if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
-    number = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
-  }
-  *temporary = absl::StrCat(path, ".", absl::Hex(number, absl::kZeroPad16), ".tmp");
+  *temporary = absl::StrCat(path, ".", RandomName(), ".tmp");
   return open(temporary->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
               0644);
 }

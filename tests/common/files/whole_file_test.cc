@@ -9,13 +9,12 @@
 
 #include <cerrno>
 #include <chrono>
-#include <optional>
+#include <memory>
 #include <string>
-#include <thread>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "common/files/directory_lock.h"
+#include "common/files/file_sink.h"
 #include "tests/temporary_directory.h"
 
 namespace jobscope {
@@ -87,29 +86,36 @@ TEST(WholeFile, DoesNotReplaceWhatIsNoFile) {
   EXPECT_THAT(List(directory.path()), ElementsAre("link", "pipe", "target"));
 }
 
-TEST(WholeFile, TemporaryFileOfAKilledWriterIsNoObstacle) {
-  const TemporaryDirectory directory;
-  directory.Write(".page.partial", "half a pa");
-  ASSERT_TRUE(WriteWholeFile(directory.path() + "/page", "whole").ok());
-  EXPECT_EQ(ReadAll(directory.path() + "/page"), "whole");
-  EXPECT_THAT(List(directory.path()), ElementsAre("page"));
-}
-
 // As two reports of one run at the same time.
 TEST(WholeFile, AWriterLeavesTheTemporaryFileOfAnother) {
   const TemporaryDirectory directory;
   const std::string page = directory.path() + "/page";
-  std::optional<DirectoryLock> other(std::in_place, page, std::chrono::seconds(1));
-  directory.Write(".page.partial", "half a pa");
-  absl::Status status;
-  std::thread writer([&] { status = WriteWholeFile(page, "whole"); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_EQ(ReadAll(directory.path() + "/.page.partial"), "half a pa");
-  EXPECT_THAT(List(directory.path()), ElementsAre(".page.partial"));
-  other.reset();
-  writer.join();
+  const std::unique_ptr<FileSink> other = FileSink::CreateShared(directory.path(), "page").value();
+  ASSERT_TRUE(other->Write("the page of another", false).ok());
+  const absl::Status status = WriteWholeFile(page, "whole");
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(ReadAll(page), "whole");
+  ASSERT_TRUE(other->Publish().ok());
+  EXPECT_EQ(ReadAll(page), "the page of another");
+  EXPECT_THAT(List(directory.path()), ElementsAre("page"));
+}
+
+// As of `flock . jobscope report RUN`.
+TEST(WholeFile, ALockOfTheDirectoryIsNoObstacle) {
+  const TemporaryDirectory directory;
+  const std::string page = directory.path() + "/page";
+  const DirectoryLock lock(page, std::chrono::seconds(1));
+  const absl::Status status = WriteWholeFile(page, "whole");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ReadAll(page), "whole");
+}
+
+TEST(WholeFile, ALongNameLeavesRoomForTheTemporaryOne) {
+  const TemporaryDirectory directory;
+  const std::string name(255, 'p');
+  const absl::Status status = WriteWholeFile(directory.path() + "/" + name, "whole");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(List(directory.path()), ElementsAre(name));
 }
 
 TEST(WholeFile, ANameWithoutFolderIsInTheWorkingDirectory) {
