@@ -233,7 +233,7 @@ Straggler WorthOf(const OwnTimes& times, std::vector<size_t> workers) {
   return straggler;
 }
 
-std::vector<Straggler> FindStragglers(const OwnTimes& times) {
+std::vector<Straggler> FindStragglers(const OwnTimes& times, const OwnTimes& measured) {
   const std::vector<size_t> outliers = Outliers(times);
   std::vector<Straggler> found;
   if (!outliers.empty() && outliers.size() < times.own_ns.size()) {
@@ -246,7 +246,7 @@ std::vector<Straggler> FindStragglers(const OwnTimes& times) {
     AddTogether(times, outliers, &found);
   }
   if (found.empty()) AddLatest(times, &found);
-  AddSingleSteps(times, &found);
+  AddSingleSteps(measured, &found);
   return found;
 }
 

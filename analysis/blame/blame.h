@@ -39,8 +39,9 @@ struct Straggler {
 Straggler WorthOf(const OwnTimes& times, std::vector<size_t> workers);
 
 // Returns the findings that pass the thresholds (thresholds.h), largest gain first. A single long
-// step is last, regardless of its gain.
-std::vector<Straggler> FindStragglers(const OwnTimes& times);
+// step is last, regardless of its gain; it is one of the times as measured, from which `times` may
+// lack what lies in a few steps.
+std::vector<Straggler> FindStragglers(const OwnTimes& times, const OwnTimes& measured);
 
 }  // namespace jobscope::analysis
 

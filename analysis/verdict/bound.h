@@ -12,9 +12,7 @@
 namespace jobscope::analysis {
 
 // Returns what bounds `workers`, taken together: a class that exceeds its threshold over all of
-// them and in most of them. If none does, the finding is balanced, and has the largest class. A
-// class that a fix may gain nothing from, because its time lies in a few steps, is left out of the
-// steps (Finding::rare).
+// them and in most of them. If none does, the finding is balanced, and has the largest class.
 Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report);
 
 }  // namespace jobscope::analysis

@@ -9,6 +9,9 @@
 
 namespace jobscope::analysis {
 
+// Sets the figures of a row from its view.
+void FillRow(WorkerRow* row);
+
 // Computes the report. `digests` must outlive it. A malformed digest counts as missing.
 Report Reduce(const Digests& digests);
 

@@ -37,12 +37,12 @@ struct LimitFound {
   double others = 0;  // median
 };
 
-// A class that would be a bound, but whose time lies in so few steps that it may be the start of
-// the program, or chance.
+// Time that is left out of the steps (rare.h): that of a class in so few of them that it may be the
+// start of the program, or chance.
 struct RareClass {
   StepClass step_class = StepClass::kCompilation;
-  double ms = 0;     // of each worker, in all steps
-  size_t steps = 0;  // which take more of it than the mean
+  double ms = 0;     // mean of the workers, of all these steps
+  size_t steps = 0;  // in which it lies
   size_t of_steps = 0;
 };
 
@@ -64,7 +64,7 @@ struct Finding {
   // how long per step.
   std::optional<double> asleep_ms;
   std::vector<LimitFound> limits;
-  std::vector<RareClass> rare;  // of a bound: not part of step_ms
+  std::vector<RareClass> rare;  // not part of step_ms
   std::vector<Culprit> names;
   std::optional<double> step_ms;
   std::optional<double> mended_step_ms;
@@ -133,6 +133,7 @@ struct Report {
   // The worker that arrived last at each matched collective, in order of time; absent: unknown.
   std::vector<std::optional<size_t>> last_arrivals;
   std::vector<WorkerRow> workers;
+  std::vector<RareClass> rare;  // what `workers` lacks; empty: they are as measured
   Finding verdict;
   std::vector<Finding> findings;  // largest gain first
   std::vector<CollectiveRow> collectives;

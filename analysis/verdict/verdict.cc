@@ -20,6 +20,7 @@
 #include "analysis/verdict/bound.h"
 #include "analysis/verdict/cause.h"
 #include "analysis/verdict/culprits.h"
+#include "analysis/verdict/rare.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -222,11 +223,27 @@ OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& m
   views.reserve(report.workers.size());
   for (const WorkerRow& row : report.workers) views.push_back(row.view);
   times.transfer_ns = TransferPerStep(alignment, views, matches);
+  const bool has_all_transfer =
+      std::none_of(report.rare.begin(), report.rare.end(),
+                   [](const RareClass& rare) { return rare.step_class == StepClass::kTransfer; });
+  if (has_all_transfer) return times;
+  for (size_t s = 0; s < alignment.common(); ++s) {
+    double most_ns = 0;
+    for (size_t i = 0; i < alignment.workers.size(); ++i) {
+      const std::vector<int64_t>& transfer_ns =
+          views[alignment.workers[i]].class_ns[Index(StepClass::kTransfer)];
+      if (transfer_ns.empty()) continue;
+      most_ns = std::max(most_ns, static_cast<double>(transfer_ns[alignment.steps[i][s]]));
+    }
+    times.transfer_ns[s] = std::min(times.transfer_ns[s], most_ns);
+  }
   return times;
 }
 
-// Finds stragglers among ranks that wait for each other.
-void BlameRanks(const OwnTimes& times, const Alignment& alignment, Report* report) {
+// Finds stragglers among ranks that wait for each other: by `counted`, which lacks what is rare,
+// and single steps as measured.
+void BlameRanks(const OwnTimes& times, const OwnTimes& measured, const Alignment& alignment,
+                const Report& counted, Report* report) {
   if (alignment.common() < kMinSteps) {
     report->verdict = Undecidable(
         absl::StrFormat("%d steps are common to all workers, and at least %d are needed",
@@ -234,7 +251,8 @@ void BlameRanks(const OwnTimes& times, const Alignment& alignment, Report* repor
         kAdviceFewCommonSteps);
     return;
   }
-  for (const Straggler& straggler : FindStragglers(times)) {
+  for (const Straggler& straggler : FindStragglers(times, measured)) {
+    const Report& source = straggler.single ? *report : counted;
     Finding finding;
     finding.kind = Finding::Kind::kStraggler;
     for (const size_t i : straggler.workers) finding.workers.push_back(alignment.workers[i]);
@@ -250,8 +268,9 @@ void BlameRanks(const OwnTimes& times, const Alignment& alignment, Report* repor
       finding.gain_high = straggler.gain_high;
     }
     finding.late_steps = straggler.late_steps;
-    NameCause(alignment, *report, straggler, &finding);
-    CountLast(alignment, *report, &finding);
+    finding.rare = source.rare;
+    NameCause(alignment, source, straggler, &finding);
+    CountLast(alignment, source, &finding);
     std::optional<Finding> doubt = WhyNotSure(finding, *report);
     if (!doubt.has_value()) {
       report->findings.push_back(std::move(finding));
@@ -274,14 +293,16 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
   for (const size_t w : candidates) {
     if (report->workers[w].view.steps.size() >= kMinSteps) workers.push_back(w);
   }
+  const std::optional<Report> without_rare = WithoutRare(workers, *report);
+  const Report& counted = without_rare.has_value() ? *without_rare : *report;
   for (const size_t w : workers) {
-    const WorkerRow& row = report->workers[w];
+    const WorkerRow& row = counted.workers[w];
     std::vector<size_t> others;
     std::vector<double> means;
     for (const size_t other : workers) {
-      if (other == w || !AreAlike(row, report->workers[other])) continue;
+      if (other == w || !AreAlike(row, counted.workers[other])) continue;
       others.push_back(other);
-      means.push_back(report->workers[other].mean_ms.value_or(0));
+      means.push_back(counted.workers[other].mean_ms.value_or(0));
     }
     // Of an even number the larger one: where most are equally slow, one of the others is fast.
     const double reference = Quantile(means, 0.5);
@@ -290,14 +311,15 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
     finding.kind = Finding::Kind::kBound;
     finding.workers = {w};
     finding.step_ms = row.mean_ms;
+    finding.rare = counted.rare;
     SlowTimes of_row;
     OtherTimes of_others;
     for (size_t c = 0; c < kStepClasses; ++c) {
       const auto step_class = static_cast<StepClass>(c);
       if (row.view.Knows(step_class)) of_row[c] = row.classes_ms[c].value_or(0);
       for (const size_t other : others) {
-        if (!report->workers[other].view.Knows(step_class)) continue;
-        of_others[c].push_back(report->workers[other].classes_ms[c].value_or(0));
+        if (!counted.workers[other].view.Knows(step_class)) continue;
+        of_others[c].push_back(counted.workers[other].classes_ms[c].value_or(0));
       }
     }
     double most = 0;
@@ -321,8 +343,8 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
           kAdviceSameCollectors);
       continue;
     }
-    if (finding.step_class == StepClass::kTransfer && TransferIsUnsure(finding.workers, *report)) {
-      report->verdict = WaitOrLink(w, *report);
+    if (finding.step_class == StepClass::kTransfer && TransferIsUnsure(finding.workers, counted)) {
+      report->verdict = WaitOrLink(w, counted);
       continue;
     }
     finding.mended_step_ms = *finding.step_ms - most;
@@ -339,9 +361,9 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
     finding.gain_low = range.low;
     finding.gain_high = range.high;
     finding.names =
-        FindCulprits(*finding.step_class, *finding.class_ms, finding.workers, others, *report);
-    NameSleep(finding.workers, others, *report, &finding);
-    NameLimits(finding.workers, others, *report, &finding);
+        FindCulprits(*finding.step_class, *finding.class_ms, finding.workers, others, counted);
+    NameSleep(finding.workers, others, counted, &finding);
+    NameLimits(finding.workers, others, counted, &finding);
     if (std::optional<Finding> doubt = WhyNotSure(finding, *report)) {
       report->verdict = *std::move(doubt);
       continue;
@@ -387,8 +409,8 @@ void NameLatest(const OwnTimes& times, const Alignment& alignment, Finding* wait
 
 // Puts what bounds all workers in front of a straggler that is worth far less. Waiting is what the
 // straggler causes.
-void AddLargerBound(const std::vector<size_t>& workers, Report* report) {
-  Finding bound = BoundOfAll(workers, *report);
+void AddLargerBound(const std::vector<size_t>& workers, const Report& counted, Report* report) {
+  Finding bound = BoundOfAll(workers, counted);
   if (bound.kind != Finding::Kind::kBound || bound.step_class == StepClass::kWaiting) return;
   const double gain = report->findings.front().gain.value_or(0);
   if (bound.gain_low.value_or(0) > kBoundOverStraggler * gain) {
@@ -423,10 +445,13 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
                           kAdviceFewSteps);
     return;
   }
+  const std::optional<Report> without_rare = WithoutRare(measured, *report);
+  const Report& counted = without_rare.has_value() ? *without_rare : *report;
   OwnTimes times;
   if (alignment.synchronous) {
-    times = OwnTimesOf(alignment, matches, *report);
-    BlameRanks(times, alignment, report);
+    times = OwnTimesOf(alignment, matches, counted);
+    BlameRanks(times, without_rare.has_value() ? OwnTimesOf(alignment, matches, *report) : times,
+               alignment, counted, report);
     CompareIndependent(alignment.apart, report);
   } else {
     CompareIndependent(alignment.workers, report);
@@ -445,10 +470,10 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
           absl::StrCat("not decidable beside the verdict: ", report->verdict.why_undecidable, "; ",
                        report->verdict.advice));
     }
-    AddLargerBound(measured, report);
+    AddLargerBound(measured, counted, report);
     report->verdict = report->findings.front();
   } else if (report->verdict.why_undecidable.empty()) {
-    report->verdict = BoundOfAll(measured, *report);
+    report->verdict = BoundOfAll(measured, counted);
     if (report->verdict.step_class == StepClass::kWaiting) {
       NameLatest(times, alignment, &report->verdict);
     }

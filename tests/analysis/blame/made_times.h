@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/blame/blame.h"
 #include "analysis/blame/own_times.h"
 
 namespace jobscope::analysis {
@@ -40,6 +41,10 @@ inline OwnTimes Measured(OwnTimes times) {
     times.step_ns[s] += largest;
   }
   return times;
+}
+
+inline std::vector<Straggler> FindStragglers(const OwnTimes& times) {
+  return FindStragglers(times, times);
 }
 
 inline void Slow(OwnTimes* times, size_t worker, double ms, size_t every = 1) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What several workers spend in each class, together.
+#ifndef ANALYSIS_VERDICT_COMMON_TIMES_H_
+#define ANALYSIS_VERDICT_COMMON_TIMES_H_
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "analysis/verdict/report.h"
+
+namespace jobscope::analysis {
+
+// Returns whether the workers are compared step by step.
+bool AreInStep(const Alignment& alignment);
+
+// The times of several workers, over the steps that they have in common.
+struct CommonTimes {
+  // Of each worker, in ms per step.
+  std::vector<double> steps;
+  std::array<std::vector<double>, kStepClasses> classes;
+  std::array<bool, kStepClasses> recorded = {};
+  // Of each sample, over all workers. A sample is a step of all workers: ranks that wait for each
+  // other are no independent samples. Of others the one with the fewest steps divides the time into
+  // as many parts, and each worker weighs the same, as in the means.
+  std::vector<double> all;
+  std::array<std::vector<double>, kStepClasses> in_class;
+  // The steps of each worker that count, which these times are of.
+  std::map<size_t, std::vector<size_t>> counted;
+};
+
+CommonTimes TimesOf(const std::vector<size_t>& workers, const Report& report);
+
+// Returns the share of each class that is recorded, over all workers, and at most what more than
+// half of them have.
+using Shares = std::array<std::optional<double>, kStepClasses>;
+
+Shares SharesOf(const CommonTimes& times);
+
+// Returns whether a fix can gain the time of a class.
+bool IsMendable(StepClass step_class);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_COMMON_TIMES_H_
