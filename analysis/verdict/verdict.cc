@@ -412,7 +412,10 @@ void NameLatest(const OwnTimes& times, const Alignment& alignment, Finding* wait
 void AddLargerBound(const std::vector<size_t>& workers, const Report& counted, Report* report) {
   Finding bound = BoundOfAll(workers, counted);
   if (bound.kind != Finding::Kind::kBound || bound.step_class == StepClass::kWaiting) return;
-  const double gain = report->findings.front().gain.value_or(0);
+  const Finding& first = report->findings.front();
+  double gain = first.gain.value_or(0);
+  // Of steps as measured: what is rare is left out of those of the bound.
+  if (first.single_step.has_value()) gain *= *first.step_ms / *bound.step_ms;
   if (bound.gain_low.value_or(0) > kBoundOverStraggler * gain) {
     report->findings.insert(report->findings.begin(), std::move(bound));
   }

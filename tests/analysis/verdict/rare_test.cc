@@ -120,6 +120,25 @@ TEST_F(RareTest, AStragglerIsFoundBesideOneLongTransfer) {
               HasSubstr("not counted: transfer, 30.0 s in 1 of 40 steps"));
 }
 
+TEST_F(RareTest, ABoundOfTheOtherStepsDoesNotHideAStraggler) {
+  AddRanksThat(8, [](int rank, int step) {
+    return Work{step == 0 ? 3000.0 : 0, 20, rank == 3 ? 34.5 : 22};
+  });
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w3"})) << verdict;
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.2, 0.01);
+}
+
+// One step costs 2000 ms, and the input 1200 ms of all steps.
+TEST_F(RareTest, ABoundOfTheOtherStepsIsComparedWithASingleStepByTime) {
+  AddRanksThat(8, [](int rank, int step) {
+    return Work{step == 0 ? (rank == 3 ? 12'000.0 : 10'000.0) : 0, 30, 22};
+  });
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w3"})) << verdict;
+  EXPECT_EQ(verdict["single_step"], 0);
+}
+
 TEST_F(RareTest, IndependentWorkersAreComparedWithoutTheCompilationAtTheStart) {
   for (int rank = 0; rank < 4; ++rank) {
     TraceFile trace;
