@@ -76,6 +76,23 @@ Shares SharesOf(const CommonTimes& times) {
   return shares;
 }
 
+bool TransferIsUnsure(const std::vector<size_t>& workers, const Report& report) {
+  int64_t unsure_ns = 0;
+  int64_t transfer_ns = 0;
+  for (const size_t w : workers) {
+    unsure_ns += report.workers[w].unsure_ns;
+    for (const int64_t ns : report.workers[w].view.class_ns[Index(StepClass::kTransfer)]) {
+      transfer_ns += ns;
+    }
+  }
+  return 2 * unsure_ns > transfer_ns;
+}
+
+size_t UnknownWorkers(const Report& report) {
+  return report.missing.size() + report.workers.size() - report.alignment.workers.size() -
+         report.alignment.apart.size();
+}
+
 bool IsMendable(StepClass step_class) {
   return step_class != StepClass::kHost && step_class != StepClass::kDeviceCompute &&
          step_class != StepClass::kUnexplained;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What several workers spend in each class, together.
+// What several workers spend in each class, together, and what is not known of it.
 #ifndef ANALYSIS_VERDICT_COMMON_TIMES_H_
 #define ANALYSIS_VERDICT_COMMON_TIMES_H_
 
@@ -39,6 +39,13 @@ CommonTimes TimesOf(const std::vector<size_t>& workers, const Report& report);
 using Shares = std::array<std::optional<double>, kStepClasses>;
 
 Shares SharesOf(const CommonTimes& times);
+
+// Returns whether most of the transfer lies in collectives of which not all members are known.
+bool TransferIsUnsure(const std::vector<size_t>& workers, const Report& report);
+
+// Returns how many workers of the run are not compared: without steps nothing is known of a worker,
+// nor whether it takes part in the collectives.
+size_t UnknownWorkers(const Report& report);
 
 // Returns whether a fix can gain the time of a class.
 bool IsMendable(StepClass step_class);

@@ -14,7 +14,8 @@ namespace jobscope::analysis {
 namespace {
 
 // Returns a class that would be a bound, but for which a straggler would not be blamed, either.
-std::optional<StepClass> RareIn(const CommonTimes& times) {
+std::optional<StepClass> RareIn(const std::vector<size_t>& workers, const CommonTimes& times,
+                                const Report& report) {
   if (Mean(times.steps) <= 0) return std::nullopt;
   const Shares shares = SharesOf(times);
   for (const Bound& bound : kBounds) {
@@ -22,6 +23,11 @@ std::optional<StepClass> RareIn(const CommonTimes& times) {
     if (!IsMendable(bound.step_class) || shares[c].value_or(0) < bound.threshold) continue;
     // Waiting has a cause of its own, whose steps the verdict tells.
     if (bound.step_class == StepClass::kWaiting) continue;
+    // Transfer whose cause is not known may be that, too.
+    if (bound.step_class == StepClass::kTransfer &&
+        (UnknownWorkers(report) > 0 || TransferIsUnsure(workers, report))) {
+      continue;
+    }
     if (BootstrapRatio(times.in_class[c], times.all).low < kMinGainLow) return bound.step_class;
   }
   return std::nullopt;
@@ -102,7 +108,7 @@ std::optional<Report> WithoutRare(const std::vector<size_t>& workers, const Repo
   for (;;) {
     const Report& left = rest.has_value() ? *rest : report;
     const CommonTimes times = TimesOf(workers, left);
-    const std::optional<StepClass> step_class = RareIn(times);
+    const std::optional<StepClass> step_class = RareIn(workers, times, left);
     if (!step_class.has_value()) break;
     const std::vector<size_t> samples = SamplesWith(*step_class, times);
     if (samples.empty()) break;

@@ -19,6 +19,7 @@
 #include "analysis/statistics/thresholds.h"
 #include "analysis/verdict/bound.h"
 #include "analysis/verdict/cause.h"
+#include "analysis/verdict/common_times.h"
 #include "analysis/verdict/culprits.h"
 #include "analysis/verdict/rare.h"
 
@@ -31,26 +32,6 @@ Finding Undecidable(std::string why, std::string_view advice) {
   finding.why_undecidable = std::move(why);
   finding.advice = std::string(advice);
   return finding;
-}
-
-// Returns whether most of the transfer lies in collectives of which not all members are known.
-bool TransferIsUnsure(const std::vector<size_t>& workers, const Report& report) {
-  int64_t unsure_ns = 0;
-  int64_t transfer_ns = 0;
-  for (const size_t w : workers) {
-    unsure_ns += report.workers[w].unsure_ns;
-    for (const int64_t ns : report.workers[w].view.class_ns[Index(StepClass::kTransfer)]) {
-      transfer_ns += ns;
-    }
-  }
-  return 2 * unsure_ns > transfer_ns;
-}
-
-// Returns how many workers of the run are not compared: without steps nothing is known of a worker,
-// nor whether it takes part in the collectives.
-size_t UnknownWorkers(const Report& report) {
-  return report.missing.size() + report.workers.size() - report.alignment.workers.size() -
-         report.alignment.apart.size();
 }
 
 // Returns what a worker's step thread lost, if that is too much for certainty; else empty. A worker

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -137,6 +138,28 @@ TEST_F(RareTest, ABoundOfTheOtherStepsIsComparedWithASingleStepByTime) {
   const json verdict = ReportOfRun()["verdict"];
   EXPECT_EQ(verdict["workers"], json({"w3"})) << verdict;
   EXPECT_EQ(verdict["single_step"], 0);
+}
+
+// Once all wait for 30 s: for the link, or for a rank that is not known.
+TEST_F(RareTest, ALongTransferIsCountedWhereItsCauseIsNotKnown) {
+  const auto work = [](int, int step) { return Work{0, 0, 42, step == 7 ? 30'000.0 : 0.2}; };
+  AddRanksThat(4, work);
+  EXPECT_EQ(ReportOfRun()["verdict"]["finding"], "balanced");
+
+  AddMissing("w4", "unreachable", "connection refused");
+  WriteManifest();
+  json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict.value("why_undecidable", ""), HasSubstr("1 of 5 workers are missing"));
+
+  for (int rank = 1; rank < 4; ++rank) {
+    std::filesystem::remove(directory_.path() + "/w" + std::to_string(rank) + ".xplane.pb");
+  }
+  workers_.erase(workers_.begin() + 1, workers_.end());
+  WriteManifest();
+  verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict.value("why_undecidable", ""), HasSubstr("members are not recorded"));
 }
 
 TEST_F(RareTest, IndependentWorkersAreComparedWithoutTheCompilationAtTheStart) {
