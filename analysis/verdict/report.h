@@ -75,8 +75,9 @@ struct Finding {
   bool gain_at_most = false;
   // In how many steps these workers are late, or those of `latest`; 0: in general.
   size_t late_steps = 0;
-  std::vector<size_t> latest;  // of a bound by waiting: who causes most of it
-  // Of a bound by waiting: most of it is within steps that take as long for all workers.
+  // If the class, or the next one, is waiting: who causes most of it.
+  std::vector<size_t> latest;
+  // Likewise: most of it is within steps that take as long for all workers.
   bool within_steps = false;
   std::optional<int64_t> single_step;  // step number, if it is a single event
   size_t last_count = 0;               // collectives at which these workers arrived last

@@ -376,11 +376,12 @@ void DoubtSlowOnesWithFewSteps(const std::vector<size_t>& measured, Report* repo
   }
 }
 
-// Names who causes at least half of the waiting, or tells that most of it is within steps.
-void NameLatest(const OwnTimes& times, const Alignment& alignment, Finding* waiting) {
+// Names who causes at least half of the waiting of `waiting_ms` per step, or tells that most of it
+// is within steps.
+void NameLatest(double waiting_ms, const OwnTimes& times, const Alignment& alignment,
+                Finding* waiting) {
   if (times.own_ns.size() < 2) return;
-  const double half_ns =
-      *waiting->class_ms * kNsPerMs * static_cast<double>(alignment.common()) / 2;
+  const double half_ns = waiting_ms * kNsPerMs * static_cast<double>(alignment.common()) / 2;
   waiting->within_steps = WaitsByStep(times) < half_ns;
   const std::optional<Latest> latest = FindLatest(times);
   if (!latest.has_value() || latest->ns < half_ns) return;
@@ -458,8 +459,11 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
     report->verdict = report->findings.front();
   } else if (report->verdict.why_undecidable.empty()) {
     report->verdict = BoundOfAll(measured, counted);
-    if (report->verdict.step_class == StepClass::kWaiting) {
-      NameLatest(times, alignment, &report->verdict);
+    Finding& verdict = report->verdict;
+    if (verdict.step_class == StepClass::kWaiting) {
+      NameLatest(*verdict.class_ms, times, alignment, &verdict);
+    } else if (verdict.next_class == StepClass::kWaiting) {
+      NameLatest(*verdict.next_ms, times, alignment, &verdict);
     }
     if (report->verdict.gain.has_value()) report->findings.push_back(report->verdict);
   }

@@ -258,6 +258,9 @@ void WriteBalanced(const Report& report, Finding* finding) {
   Finding next;
   next.workers = finding->workers;
   next.step_class = finding->next_class;
+  next.latest = finding->latest;
+  next.late_steps = finding->late_steps;
+  next.within_steps = finding->within_steps;
   finding->why.push_back(absl::StrFormat(
       "then %s %s per step, %.0f %% of %s", ClassWord(next), Milliseconds(*finding->next_ms),
       Percent(*finding->next_ms, *finding->step_ms), Milliseconds(*finding->step_ms)));

@@ -59,35 +59,64 @@ TEST_F(LateTest, OneThatIsLateTooRarelyForAVerdictIsNamedInTheAdvice) {
 }
 
 // Four all_reduces per step, before each of which others are late (pipeline stages, experts): in a
-// whole step all work as long. One long event causes none of it.
-TEST_F(LateTest, WaitsWithinTheStepAreCausedByNobody) {
-  std::vector<TraceFile> traces(8);
-  double begin_ms = 5;
-  for (int step = 0; step < 40; ++step) {
-    const double step_begin_ms = begin_ms;
-    for (int part = 0; part < 4; ++part) {
-      const auto work_ms = [&](int rank) {
+// whole step all work as long.
+class WaitsWithinTheStepTest : public LateTest {
+ protected:
+  // `work_ms(rank, step, part)`, of which the share `on_device` is a kernel.
+  json Verdict(const std::function<double(int, int, int)>& work_ms, double on_device,
+               double transfer_ms) {
+    std::vector<TraceFile> traces(8);
+    double begin_ms = 5;
+    for (int step = 0; step < 40; ++step) {
+      const double step_begin_ms = begin_ms;
+      for (int part = 0; part < 4; ++part) {
+        double last_ms = 0;
+        for (int rank = 0; rank < 8; ++rank) {
+          last_ms = std::max(last_ms, begin_ms + work_ms(rank, step, part));
+        }
+        const double end_ms = last_ms + transfer_ms;
+        for (int rank = 0; rank < 8; ++rank) {
+          TraceFile& trace = traces[static_cast<size_t>(rank)];
+          const double arrival_ms = begin_ms + work_ms(rank, step, part);
+          const double ready_ms = begin_ms + on_device * (arrival_ms - begin_ms);
+          if (on_device > 0) trace.Kernel("gemm", begin_ms, ready_ms);
+          trace.Event("forward", ready_ms, arrival_ms);
+          trace.AllReduce(step * 4 + part, arrival_ms, end_ms);
+        }
+        begin_ms = end_ms;
+      }
+      for (TraceFile& trace : traces) trace.Step(step, step_begin_ms, begin_ms);
+    }
+    for (int rank = 0; rank < 8; ++rank) {
+      AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
+    }
+    WriteManifest();
+    return ReportOfRun()["verdict"];
+  }
+};
+
+// One long event causes none of it.
+TEST_F(WaitsWithinTheStepTest, AreCausedByNobody) {
+  const json verdict = Verdict(
+      [](int rank, int step, int part) {
         const bool is_long = rank == 3 && step == 17 && part == 0;
         return ((rank + part) % 4 < 2 ? 5 : 15) + 0.1 * Jitter(rank, step) + (is_long ? 10 : 0);
-      };
-      double last_ms = 0;
-      for (int rank = 0; rank < 8; ++rank) last_ms = std::max(last_ms, begin_ms + work_ms(rank));
-      for (int rank = 0; rank < 8; ++rank) {
-        TraceFile& trace = traces[static_cast<size_t>(rank)];
-        const double arrival_ms = begin_ms + work_ms(rank);
-        trace.Event("forward", begin_ms, arrival_ms);
-        trace.AllReduce(step * 4 + part, arrival_ms, last_ms + 0.2);
-      }
-      begin_ms = last_ms + 0.2;
-    }
-    for (TraceFile& trace : traces) trace.Step(step, step_begin_ms, begin_ms);
-  }
-  for (int rank = 0; rank < 8; ++rank) AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
-  WriteManifest();
-  const json verdict = ReportOfRun()["verdict"];
+      },
+      /*on_device=*/0, /*transfer_ms=*/0.2);
   EXPECT_EQ(verdict["class"], "waiting") << verdict;
   EXPECT_NEAR(verdict["class_ms"].get<double>() / verdict["step_ms"].get<double>(), 0.33, 0.02);
   EXPECT_FALSE(verdict.contains("latest")) << verdict;
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("they wait within the step"));
+}
+
+TEST_F(WaitsWithinTheStepTest, AreToldAsTheNextClassToo) {
+  const json verdict =
+      Verdict([](int rank, int step,
+                 int part) { return ((rank + part) % 4 < 2 ? 5.2 : 9) + 0.1 * Jitter(rank, step); },
+              /*on_device=*/0.8, /*transfer_ms=*/1.4);
+  EXPECT_EQ(verdict["finding"], "balanced") << verdict;
+  EXPECT_EQ(verdict["class"], "device_compute");
+  EXPECT_THAT(verdict["why"].back().get<std::string>(), HasSubstr("then waiting for others"));
   EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("they wait within the step"));
 }
 
