@@ -85,14 +85,20 @@ RareClass LeaveOut(StepClass step_class, const std::vector<size_t>& samples,
                    const CommonTimes& times, Report* report) {
   RareClass rare;
   rare.step_class = step_class;
-  rare.steps = samples.size();
-  rare.of_steps = times.all.size();
+  const size_t all = times.all.size();
+  const bool are_steps =
+      std::all_of(times.counted.begin(), times.counted.end(),
+                  [&](const auto& of_worker) { return of_worker.second.size() == all; });
+  if (are_steps) {
+    rare.steps = samples.size();
+    rare.of_steps = all;
+  }
   for (const size_t sample : samples) {
     const int64_t shorter_ns = ShorterBy(step_class, sample, times, *report);
     for (const auto& [w, steps] : times.counted) {
       // A sample is one step, or a part of the steps of workers with different numbers of them.
-      const size_t end = (sample + 1) * steps.size() / rare.of_steps;
-      for (size_t s = sample * steps.size() / rare.of_steps; s < end; ++s) {
+      const size_t end = (sample + 1) * steps.size() / all;
+      for (size_t s = sample * steps.size() / all; s < end; ++s) {
         const int64_t ns = TakeOut(step_class, shorter_ns, steps[s], &report->workers[w].view);
         rare.ms += static_cast<double>(ns) / kNsPerMs / static_cast<double>(times.counted.size());
       }

@@ -41,9 +41,9 @@ struct LimitFound {
 // start of the program, or chance.
 struct RareClass {
   StepClass step_class = StepClass::kCompilation;
-  double ms = 0;     // mean of the workers, of all these steps
-  size_t steps = 0;  // in which it lies
-  size_t of_steps = 0;
+  double ms = 0;        // mean of the workers, of all these steps
+  size_t steps = 0;     // in which it lies
+  size_t of_steps = 0;  // 0: the workers have different numbers of steps
 };
 
 // One answer of the report: which workers, what takes their time, and what a fix would gain. Blame

@@ -118,9 +118,12 @@ void AddCause(Finding* finding) {
                                : CulpritText(culprit));
   }
   for (const RareClass& rare : finding->rare) {
-    finding->why.push_back(absl::StrFormat(
-        "not counted: %s, %s in %d of %d steps; capture later, or longer",
-        ClassTitle(rare.step_class), Milliseconds(rare.ms), rare.steps, rare.of_steps));
+    const std::string steps =
+        rare.of_steps > 0 ? absl::StrCat(" in ", rare.steps, " of ", rare.of_steps, " steps")
+                          : std::string();
+    finding->why.push_back(absl::StrFormat("not counted: %s, %s%s; capture later, or longer",
+                                           ClassTitle(rare.step_class), Milliseconds(rare.ms),
+                                           steps));
   }
 }
 

@@ -162,6 +162,22 @@ TEST_F(RareTest, ALongTransferIsCountedWhereItsCauseIsNotKnown) {
   EXPECT_THAT(verdict.value("why_undecidable", ""), HasSubstr("members are not recorded"));
 }
 
+TEST_F(RareTest, OfDifferentNumbersOfStepsNoneIsTold) {
+  for (int rank = 0; rank < 2; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 40 * (rank + 1); ++step) {
+      const double begin_ms = step == 0 ? 0 : 10'000 + 50 * step;
+      trace.Step(step, begin_ms, 10'050 + 50 * step);
+      if (step == 0) trace.Event("backend_compile_and_load", 0, 10'000);
+      trace.Event("forward", 10'000 + 50 * step, 10'050 + 50 * step);
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["why"].back(), "not counted: compilation, 10.0 s; capture later, or longer");
+}
+
 TEST_F(RareTest, IndependentWorkersAreComparedWithoutTheCompilationAtTheStart) {
   for (int rank = 0; rank < 4; ++rank) {
     TraceFile trace;
