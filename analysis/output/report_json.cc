@@ -70,7 +70,20 @@ json FindingJson(const Finding& finding, const Report& report) {
   }
   Put(&object, "class_ms", finding.class_ms);
   Put(&object, "class_others_ms", finding.class_others_ms);
+  if (finding.next_class.has_value()) {
+    object["next_class"] = std::string(ClassName(*finding.next_class));
+  }
+  Put(&object, "next_class_ms", finding.next_ms);
   Put(&object, "asleep_ms", finding.asleep_ms);
+  for (const RareClass& rare : finding.rare) {
+    json left_out = {{"class", std::string(ClassName(rare.step_class))},
+                     {"ms", SixPlaces(rare.ms)}};
+    if (rare.of_steps > 0) {
+      left_out["steps"] = rare.steps;
+      left_out["of_steps"] = rare.of_steps;
+    }
+    object["not_counted"].push_back(std::move(left_out));
+  }
   Put(&object, "step_ms", finding.step_ms);
   Put(&object, "mended_step_ms", finding.mended_step_ms);
   Put(&object, "gain", finding.gain);

@@ -174,6 +174,21 @@ void MakeAsleep(MadeRun* run) {
   run->AddWorker(0, "node0", trace);
 }
 
+// A program that compiles for a second in its first step, and whose device is idle too often.
+void MakeStart(MadeRun* run) {
+  TraceFile trace;
+  for (int step = 0; step < 40; ++step) {
+    const double begin_ms = step == 0 ? 0 : 1000 + step * 10;
+    const double compiled_ms = 1000 + step * 10;
+    trace.Step(step, begin_ms, compiled_ms + 10);
+    if (step == 0) trace.Event("backend_compile_and_load", begin_ms, compiled_ms);
+    trace.Kernel("gemm_f16_128x128", compiled_ms, compiled_ms + 4.5);
+    trace.Event("forward", compiled_ms + 4.5, compiled_ms + 6.9);
+    trace.Event("cudaLaunchKernel", compiled_ms + 6.9, compiled_ms + 8.7);
+  }
+  run->AddWorker(0, "node0", trace);
+}
+
 // GPU workers. Those that `is_slow` says compute longer; `add` adds what else a rank records.
 void MakeGpus(const std::function<bool(int)>& is_slow,
               const std::function<void(int, TraceFile*)>& add, MadeRun* run) {
@@ -253,6 +268,7 @@ const std::map<std::string, Maker>& Makers() {
       {"hot", MakeHot},
       {"gpu_model", MakeGpuModel},
       {"asleep", MakeAsleep},
+      {"start", MakeStart},
       {"late", [](MadeRun* run) { MakeLate(/*ranks=*/8, /*times=*/4, run); }},
       {"late_by_chance", [](MadeRun* run) { MakeLate(/*ranks=*/16, /*times=*/3, run); }},
       {"balanced", [](MadeRun* run) { run->AddRanks(8, 40, Jitter, Even); }},

@@ -187,6 +187,8 @@ TEST_F(OneWorkerTest, WithoutABoundTheDeviceIsNotCalledWellUsed) {
             "rank 0 (node0): balanced, no class of time stands out; device compute takes 45 % of "
             "10.0 ms per step");
   EXPECT_EQ(verdict["why"].back(), "then host work 2.40 ms per step, 24 % of 10.0 ms");
+  EXPECT_EQ(verdict.value("next_class", ""), "host");
+  EXPECT_EQ(verdict.value("next_class_ms", 0.0), 2.4);
   EXPECT_EQ(verdict["advice"],
             "host work: fewer and larger operations, compiled functions, less Python in the loop");
 }

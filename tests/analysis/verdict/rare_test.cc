@@ -76,6 +76,8 @@ TEST_F(RareTest, AStragglerIsFoundBesideACompilationAtTheStart) {
   EXPECT_FALSE(verdict.contains("gain_at_most")) << verdict;
   EXPECT_THAT(verdict["why"].back().get<std::string>(),
               HasSubstr("not counted: compilation, 30.4 s in 1 of 40 steps"));
+  EXPECT_EQ(verdict.value("not_counted", json()),
+            json({{{"class", "compilation"}, {"ms", 30400.0}, {"steps", 1}, {"of_steps", 40}}}));
   // The table tells all that was measured.
   EXPECT_GT(report["workers"][0]["mean_ms"], 800) << report["workers"][0];
 }
