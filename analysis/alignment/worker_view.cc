@@ -152,9 +152,11 @@ int64_t ClockUncertaintyNs(const v1::Digest& digest) {
 
 absl::StatusOr<WorkerView> ViewOf(const v1::Digest& digest) {
   if (digest.schema() != kDigestSchema) {
-    return absl::InvalidArgumentError(absl::StrCat("the digest of ", digest.name(), " has schema ",
-                                                   digest.schema(), ", this program knows ",
-                                                   kDigestSchema, "; use a newer jobscope"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the digest of ", digest.name(), " has schema ", digest.schema(),
+                     ", this program knows ", kDigestSchema,
+                     digest.schema() < kDigestSchema ? "; write it again from the run"
+                                                     : "; use a newer jobscope"));
   }
   WorkerView view;
   view.digest = &digest;

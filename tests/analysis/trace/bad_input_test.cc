@@ -261,13 +261,18 @@ TEST_F(BadInputTest, BrokenDigestsAreMissingWorkers) {
   std::ofstream(folder + "/w1.digest") << "nonsense";
   std::filesystem::resize_file(folder + "/w2.digest", 0);
   std::filesystem::remove(folder + "/w3.digest");
-  v1::Digest newer = digests->workers[0];
-  newer.set_schema(2);
-  std::ofstream(folder + "/w0.digest") << newer.SerializeAsString();
+  v1::Digest other = digests->workers[0];
+  other.set_schema(kDigestSchema + 1);
+  std::ofstream(folder + "/w0.digest") << other.SerializeAsString();
+  other = digests->workers[4];
+  other.set_schema(kDigestSchema - 1);
+  std::ofstream(folder + "/w4.digest") << other.SerializeAsString();
   const json report = ReportOf(folder);
   EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
-  EXPECT_EQ(report["missing"].size(), 4u) << report["missing"];
-  EXPECT_THAT(report["missing"].dump(), HasSubstr("has schema 2"));
+  EXPECT_EQ(report["missing"].size(), 5u) << report["missing"];
+  EXPECT_THAT(report["missing"].dump(), HasSubstr("use a newer jobscope"));
+  EXPECT_THAT(report["missing"].dump(),
+              HasSubstr("has schema 1, this program knows 2; write it again from the run"));
 }
 
 TEST_F(BadInputTest, OfTooManyThreadsTheFirstAreUsedAndThatIsSaid) {
