@@ -100,7 +100,8 @@ int64_t FirstReachableStep(const ArmedWorker& worker, uint64_t at_ns) {
   if (!(step_ns > 0)) return Plus(NewestStep(worker), 2);
   // The answer took at most the whole round trip.
   const double since = SinceStepBegan(worker, at_ns, RoundTripNs(worker));
-  // After a pause (an evaluation, a checkpoint), the steps that did not begin do not follow at once.
+  // After a pause (an evaluation, a checkpoint), the steps that did not begin do not follow at
+  // once.
   const double unknown = std::max(0.0, since - static_cast<double>(worker.steps->age_ns()));
   return Plus(NewestStep(worker), std::min(std::ceil(kStepRateMargin * since / step_ns),
                                            std::ceil(kStepRateMargin * unknown / step_ns) + 1) +

@@ -16,8 +16,8 @@ namespace jobscope {
 
 // Writes `bytes` to `path` and replaces an existing file: a reader of `path` finds the old
 // content or the new one, never a part, also if several processes write it at once. The file gets
-// `mode`, regardless of the umask. Blocks for the disk, but does not wait until the bytes are on it.
-// A process that is killed in the call may leave a hidden file ".<name>.<16 digits>.partial".
+// `mode`, regardless of the umask. Blocks for the disk, but does not wait until the bytes are on
+// it. A process that is killed in the call may leave a hidden file ".<name>.<16 digits>.partial".
 // Errors, which leave the existing file unchanged: FailedPrecondition if `path` is there and is no
 // regular file (a link, a device: the file would replace it), otherwise as FileSink's.
 absl::Status WriteWholeFile(const std::string& path, std::string_view bytes,
