@@ -205,7 +205,8 @@ TEST_F(CudaAccountTest, ALostRecordIsOneLossAndHidesNoOther) {
     EXPECT_TRUE(gpu().Deliver(Encode(kernel, 130001)));
   };
   for (int i = 0; i < 3; ++i) launch(true, 0, 0);
-  for (int i = 0; i < 2; ++i) launch(true, RealtimeNs(), RealtimeNs() - 5'000'000);
+  const uint64_t now = RealtimeNs();
+  for (int i = 0; i < 2; ++i) launch(true, now, now - 5'000'000);
   for (int i = 0; i < 4; ++i) launch(false, 0, 0);
   Finish();
   session().ExpectIdentity();
