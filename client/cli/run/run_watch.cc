@@ -152,12 +152,9 @@ class Watch {
   std::map<std::string, std::string> seen_;  // address by file
 };
 
-// Runs in the process that stays. Never returns.
+// Runs in the process that stays, with all signals blocked. Never returns.
 [[noreturn]] void WatchAndExit(const RunWatchOptions& options, const PortFiles& others,
                                pid_t program, int program_fd) {
-  sigset_t all;
-  sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, nullptr);
   // Readers of the caller's pipes must not wait for us.
   const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(null_fd, STDIN_FILENO);
@@ -189,6 +186,12 @@ absl::Status StartRunWatch(const RunWatchOptions& options) {
   const pid_t program = getpid();
   // Stays valid when this process executes the program; closed there.
   const int program_fd = static_cast<int>(syscall(SYS_pidfd_open, program, 0));
+  // Before the fork: a signal to the whole group, such as Ctrl-C, may come before the new process
+  // has run at all.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t between = fork();
   if (between == 0) {
     // A grandchild whose parent has ended is no child of this process.
@@ -201,6 +204,7 @@ absl::Status StartRunWatch(const RunWatchOptions& options) {
     while (waitpid(between, &status, 0) < 0 && errno == EINTR) {
     }
   }
+  sigprocmask(SIG_SETMASK, &before, nullptr);
   if (program_fd >= 0) close(program_fd);
   if (between > 0 && status == 0) return absl::OkStatus();
   return absl::UnavailableError(
