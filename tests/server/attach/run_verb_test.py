@@ -135,6 +135,20 @@ class RunTest(attached.TestCase):
             self.assertEqual(process.finish()[0], 0)
         self.assert_no_files()
 
+    def test_interrupt_of_the_group_at_once(self):
+        """The same, before the process beside the program has run its first instruction."""
+        code = (
+            "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); print('up', flush=True); sys.stdin.readline()"
+        )
+        late_fork = os.path.join(attached.FAKE_FOLDER, "libattach_late_fork.so")
+        env = {**self.env, "LD_PRELOAD": late_fork}
+        with attached.Process(self.command(attached.PYTHON, "-c", code), env, start_new_session=True) as process:
+            process.hear()
+            os.killpg(process.pid, signal.SIGINT)
+            self.wait_for(lambda: process.has_said("listens on"), "the address")
+            self.assertEqual(process.finish()[0], 0)
+        self.assert_no_files()
+
     def test_killed(self):
         with attached.Process(self.command(attached.PYTHON, "-c", WORKER), self.env) as process:
             process.hear()
