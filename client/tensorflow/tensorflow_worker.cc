@@ -205,12 +205,16 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
       terminate = stopped_ && !late && !IsSilence(status) && !std::exchange(terminating_, true);
     }
     if (terminate) Terminate(times_.silence, [](const grpc::Status&, bool) {});
-    if (!gone && !late) return;
-    if (late) EndLate();
-    End(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
-                     absl::StrCat("no sign of life for ", absl::FormatDuration(times_.silence),
-                                  "; is the process stopped, or the network cut?")),
-        nullptr);
+    if (late) {
+      EndLate();
+    } else if (gone) {
+      End(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
+                       absl::StrCat("no sign of life for ", absl::FormatDuration(times_.silence),
+                                    "; is the process stopped, or the network cut?")),
+          nullptr);
+    } else {
+      return;
+    }
     calls_->CancelAll();
   }
 
