@@ -27,8 +27,6 @@
 namespace jobscope {
 namespace {
 
-// As for the server (process_server.cc).
-constexpr absl::Duration kBusyLimit = absl::Seconds(10);
 constexpr size_t kMaxLogdirBytes = 4096;
 constexpr uint64_t kMaxProgrammaticStoreBytes = uint64_t{64} << 30;
 constexpr uint64_t kMinPartBytes = uint64_t{64} << 10;
@@ -93,7 +91,7 @@ absl::Status CheckStart() {
   if (environment->disable) {
     return absl::PermissionDeniedError("JOBSCOPE_DISABLE is set: no captures in this process");
   }
-  if (!WorkerRuntime::Create(SteadyNow() + kBusyLimit)) {
+  if (!WorkerRuntime::Create(SteadyNow() + WorkerRuntime::kBusyLimit)) {
     return absl::AlreadyExistsError(
         "another thread is preparing the profiler of this process; try again later");
   }

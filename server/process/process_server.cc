@@ -42,9 +42,6 @@ namespace jobscope {
 namespace {
 
 constexpr absl::Duration kStopLimit = absl::Seconds(2);
-// As long as GrpcServer::Start may take. A start has this limit of its own in addition: while it
-// creates the runtime, the loader may keep it waiting, which must not fail it.
-constexpr absl::Duration kBusyLimit = absl::Seconds(10);
 constexpr absl::Duration kLockPoll = absl::Milliseconds(1);
 
 constexpr char kBusyText[] =
@@ -302,7 +299,9 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
   Process& process = TheProcess();
   // Not for ever: if a constructor of a library calls this, the thread that holds the lock may wait
   // for the loader's, which this one holds.
-  const absl::Time deadline = SteadyNow() + kBusyLimit;
+  // The start itself has its own limit in addition: while it creates the runtime, the loader may
+  // keep it waiting, which must not fail it.
+  const absl::Time deadline = SteadyNow() + WorkerRuntime::kBusyLimit;
   if (!LockBy(process, deadline)) return {JOBSCOPE_E_BUSY, kBusyText, ""};
   const ProcessLock lock(&process, std::adopt_lock);
   if (process.running.has_value()) {
@@ -346,7 +345,8 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
 int StopProcessServer() {
   if (InForkedChild()) return JOBSCOPE_OK;
   Process& process = TheProcess();
-  if (!LockBy(process, SteadyNow() + kBusyLimit)) return JOBSCOPE_E_BUSY;  // as in a start
+  if (!LockBy(process, SteadyNow() + WorkerRuntime::kBusyLimit))
+    return JOBSCOPE_E_BUSY;  // as in a start
   const ProcessLock lock(&process, std::adopt_lock);
   if (process.running.has_value()) {
     StopRunning(process, [] {});

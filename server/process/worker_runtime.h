@@ -31,6 +31,10 @@ class NvmlCollector;
 // Thread-safe.
 class WorkerRuntime {
  public:
+  // How long a start or a stop of this process waits for another thread that is inside of one: as
+  // long as GrpcServer::Start may take.
+  static constexpr absl::Duration kBusyLimit = absl::Seconds(10);
+
   static WorkerRuntime& Get();
   // Creates the instance. If another thread is doing that, waits for it until `deadline`, of
   // SteadyNow, and returns false if it has not ended by then. Call it first in functions that a
