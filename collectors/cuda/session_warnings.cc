@@ -34,8 +34,8 @@ std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
     warnings.push_back(absl::StrCat(count, " records of CUPTI's kind ", kind, " were left out"));
   }
   add(clock_steps,
-      "times the system clock was set during the capture: times of GPU events are "
-      "off around these instants");
+      "times CUPTI's clock jumped during the capture (the system's clock was set, or another "
+      "profiler gave CUPTI its own): times of GPU events are off around these instants");
   if (static_cast<double>(order.early) > static_cast<double>(order.launches) * kMaxEarlyShare) {
     warnings.push_back(absl::StrCat(order.early, " of ", order.launches,
                                     " kernels start before the call that launched them: the GPU's "

@@ -90,6 +90,63 @@ TEST(ClockMapTest, IsExactToANanosecondAndNeverStepsBack) {
   }
 }
 
+// Clocks that run on while they are read. Another profiler of the process gives CUPTI the ticks as
+// its clock, as PyTorch's does.
+struct RunningClocks {
+  uint64_t ticks = 7'000'000'000'000;
+  bool counts_ticks = false;
+  uint64_t Ticks() { return ticks += 25; }
+  uint64_t CuptiTime() {
+    ticks += 25;
+    return counts_ticks ? ticks : 1'800'000'000'000'000'000 + ticks * 2 / 5;
+  }
+  ClockMap Map() {
+    return ClockMap([this] { return CuptiTime(); }, [this] { return Ticks(); }, 2.5e9);
+  }
+};
+constexpr uint64_t kTenthOfASecond = 250'000'000;  // in ticks
+
+TEST(ClockMapTest, FollowsAClockThatCountsTicks) {
+  RunningClocks clocks;
+  clocks.counts_ticks = true;
+  ClockMap map = clocks.Map();
+  map.SetRate(2.5e9);
+  map.AddKnot();
+  const uint64_t first = clocks.ticks;
+  // Before there is a second knot the rate is a guess from 20 us.
+  EXPECT_LT(Distance(map.ToTicks(first + 25'000), first + 25'000), 200);
+  for (int i = 0; i < 20; ++i) {
+    clocks.ticks += kTenthOfASecond;
+    map.AddKnot();
+  }
+  EXPECT_EQ(map.steps(), 0u);
+  for (uint64_t at = first; at < clocks.ticks; at += 1'234'567) {
+    EXPECT_LT(Distance(map.ToTicks(at), at), 50) << at;
+  }
+}
+
+TEST(ClockMapTest, ADifferentClockInTheMiddleIsOneStep) {
+  RunningClocks clocks;
+  ClockMap map = clocks.Map();
+  const auto pass = [&] {
+    for (int i = 0; i < 5; ++i) {
+      clocks.ticks += kTenthOfASecond;
+      map.AddKnot();
+    }
+  };
+  pass();
+  EXPECT_EQ(map.steps(), 0u);
+  clocks.counts_ticks = true;
+  pass();
+  EXPECT_EQ(map.steps(), 1u);
+  EXPECT_LT(Distance(map.ToTicks(clocks.ticks), clocks.ticks), 50);
+  clocks.counts_ticks = false;
+  pass();
+  EXPECT_EQ(map.steps(), 2u);
+  const uint64_t time = clocks.CuptiTime();
+  EXPECT_LT(Distance(map.ToTicks(time), clocks.ticks), 50);
+}
+
 TEST(ClockMapTest, ABrokenClockGivesNoKnot) {
   ClockMap map([] { return uint64_t{0}; }, [] { return uint64_t{5}; }, 1e9);
   map.AddKnot();
