@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/cuda/tracing/state_log.h"
 
-#include <utility>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "collectors/cuda/libraries/cupti_api.h"
@@ -14,38 +14,62 @@ StateLog& StateLog::Get() {
   return *log;
 }
 
+StateLog::Entry* StateLog::EntryOf(uint64_t key, const char* message) {
+  for (Entry& entry : entries_) {
+    uint64_t found = entry.key.load(std::memory_order_acquire);
+    if (found == 0 && entry.key.compare_exchange_strong(found, key, std::memory_order_acq_rel)) {
+      if (message != nullptr) std::strncpy(entry.text, message, sizeof(entry.text) - 1);
+      entry.written.store(true, std::memory_order_release);
+      return &entry;
+    }
+    if (found == key) return &entry;
+  }
+  return nullptr;
+}
+
 void StateLog::OnCallback(uint32_t cbid, const void* data) {
   if (data == nullptr || cbid < kStateFatalError || cbid > kStateWarning) return;
   const auto* const state = static_cast<const StateNotification*>(data);
-  const ResultText* const known = FindResultText(state->result);
-  std::string what =
-      absl::StrCat(state->message == nullptr ? "" : std::string(state->message).substr(0, 300),
-                   " (", state->result, known == nullptr ? "" : " ",
-                   known == nullptr ? "" : std::string(known->name), ")");
-  const MutexLock lock(&mutex_);
-  if (cbid == kStateFatalError) {
-    if (!fatal()) fatal_text_ = absl::StrCat("CUPTI has failed: ", what);
-    fatal_.store(true, std::memory_order_release);
-  } else if (texts_.size() < kMaxTexts) {
-    texts_.push_back(absl::StrCat("CUPTI reports ",
-                                  cbid == kStateWarning ? "a warning" : "an error", ": ", what));
-  }
+  const auto result = static_cast<uint32_t>(state->result);
+  Entry* const entry = EntryOf(uint64_t{cbid} << 32 | result, state->message);
+  if (entry != nullptr) entry->count.fetch_add(1, std::memory_order_relaxed);
+  if (cbid != kStateFatalError) return;
+  const Entry* none = nullptr;
+  (void)fatal_entry_.compare_exchange_strong(none, entry, std::memory_order_acq_rel);
+  fatal_.store(true, std::memory_order_release);
+}
+
+std::string StateLog::Words(const Entry& entry) {
+  const auto result = static_cast<int32_t>(entry.key.load(std::memory_order_acquire) & UINT32_MAX);
+  const ResultText* const known = FindResultText(result);
+  return absl::StrCat(entry.written.load(std::memory_order_acquire) ? entry.text : "", " (", result,
+                      known == nullptr ? "" : " ", known == nullptr ? "" : std::string(known->name),
+                      ")");
 }
 
 std::vector<std::string> StateLog::Take() {
-  const MutexLock lock(&mutex_);
-  return std::exchange(texts_, {});
+  std::vector<std::string> texts;
+  for (Entry& entry : entries_) {
+    const uint64_t count = entry.count.exchange(0, std::memory_order_relaxed);
+    const uint64_t cbid = entry.key.load(std::memory_order_acquire) >> 32;
+    if (count == 0 || cbid == kStateFatalError) continue;
+    texts.push_back(absl::StrCat("CUPTI reports ", cbid == kStateWarning ? "a warning" : "an error",
+                                 ": ", Words(entry),
+                                 count == 1 ? "" : absl::StrCat(", ", count, " times")));
+  }
+  return texts;
 }
 
 std::string StateLog::fatal_text() {
-  const MutexLock lock(&mutex_);
-  return fatal_text_;
+  const Entry* const entry = fatal_entry_.load(std::memory_order_acquire);
+  if (!fatal_.load(std::memory_order_acquire)) return "";
+  return absl::StrCat("CUPTI has failed", entry == nullptr ? "" : ": ",
+                      entry == nullptr ? "" : Words(*entry));
 }
 
 void StateLog::Clear() {
-  const MutexLock lock(&mutex_);
-  texts_.clear();
-  fatal_text_.clear();
+  for (Entry& entry : entries_) entry.count.store(0, std::memory_order_relaxed);
+  fatal_entry_.store(nullptr, std::memory_order_release);
   fatal_.store(false, std::memory_order_release);
 }
 

@@ -4,18 +4,17 @@
 #ifndef COLLECTORS_CUDA_TRACING_STATE_LOG_H_
 #define COLLECTORS_CUDA_TRACING_STATE_LOG_H_
 
+#include <array>
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "common/sync/mutex.h"
-
 namespace jobscope::cuda {
 
-// Collects CUPTI's own errors and warnings. One per process: the callback may come on any thread at
-// any time. Thread-safe.
+// Collects CUPTI's own errors and warnings. One per process: the callback may come at any time, and
+// on application threads, once for each record that is lost. It neither locks nor allocates.
+// Thread-safe.
 class StateLog {
  public:
   static StateLog& Get();
@@ -27,7 +26,8 @@ class StateLog {
   void NoteEnd() { ended_.store(true, std::memory_order_release); }
   // Forgets what was reported.
   void Clear();
-  // Returns errors and warnings since the last call; only the first few.
+  // Returns errors and warnings since the last call, each kind once with its number; only the first
+  // few kinds.
   std::vector<std::string> Take();
   // Returns whether CUPTI has failed and detached from the process, or has been destroyed. Any
   // later call could attach it again.
@@ -39,13 +39,22 @@ class StateLog {
   std::string fatal_text();
 
  private:
-  static constexpr size_t kMaxTexts = 8;
+  // What CUPTI reports with one result: its words are those of the first time.
+  struct Entry {
+    std::atomic<uint64_t> key{0};  // 0: free. Never freed again.
+    std::atomic<bool> written{false};
+    std::atomic<uint64_t> count{0};
+    char text[300] = {};
+  };
+  static std::string Words(const Entry& entry);
+  // Null: there are too many kinds.
+  Entry* EntryOf(uint64_t key, const char* message);
+
   std::atomic<bool> fatal_{false};
   std::atomic<bool> exits_{false};
   std::atomic<bool> ended_{false};
-  Mutex mutex_;
-  std::vector<std::string> texts_ ABSL_GUARDED_BY(mutex_);
-  std::string fatal_text_ ABSL_GUARDED_BY(mutex_);
+  std::array<Entry, 8> entries_;
+  std::atomic<const Entry*> fatal_entry_{nullptr};
 };
 
 }  // namespace jobscope::cuda

@@ -148,6 +148,16 @@ TEST_F(CudaFailuresTest, WhatCuptiReportsByItselfIsInTheReport) {
               Contains(AllOf(HasSubstr("client gave no buffer"), HasSubstr("OUT_OF_MEMORY"))));
 }
 
+// It does so for each record that is lost.
+TEST_F(CudaFailuresTest, WhatCuptiReportsManyTimesIsOneWarning) {
+  Begin();
+  for (int i = 0; i < 1000; ++i) gpu().ReportState(3, 8, "client gave no buffer");
+  gpu().Launch(kAdd);
+  Finish();
+  EXPECT_THAT(session().report().warnings,
+              ElementsAre(AllOf(HasSubstr("client gave no buffer"), HasSubstr(", 1000 times"))));
+}
+
 // CUPTI then takes itself out of the process: it is not to be touched any more, not even to leave,
 // and names in records that were not read until then are no longer there.
 TEST_F(CudaFailuresTest, AFatalErrorOfCuptiEndsTheGpuPartAndIsTheReason) {
