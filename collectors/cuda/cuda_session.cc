@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "collectors/cuda/session_warnings.h"
+#include "collectors/cuda/tracing/left_kinds.h"
 #include "collectors/cuda/tracing/state_log.h"
 #include "common/clock/monotonic.h"
 
@@ -143,8 +144,9 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   work_in_flight_ = abandoned_ || !AwaitWork(deadline);
   reader_.EndOfWork(/*all_came=*/!work_in_flight_);
   const absl::Duration rest = std::max(Until(deadline), kLeastCallLimit);
+  const uint64_t mark = pool_.Mark();
   if (!abandoned_ && !tracing_.End(std::min(rest, limits_.end))) Abandon();
-  TakeLastRecords(deadline);
+  TakeLastRecords(deadline, mark);
   AddKnots();
   held_.EmitUntil(UINT64_MAX, ticks_.Now());
   CloseAccount();
@@ -161,21 +163,25 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
 // Tracing stays on: work whose kind is disabled in flight gets no times. CUPTI withholds a buffer
 // while anything in it has not ended, including the calls in it. So all work of the window has
 // ended once each buffer that CUPTI held at its end is back and no record in them launched
-// unfinished work.
+// unfinished work. A call that is under way at the end writes its record later, perhaps into a
+// buffer that CUPTI takes after the first flush: those that it has at the second are awaited, too.
 bool CudaSession::AwaitWork(absl::Time stop_deadline) {
   const absl::Time deadline = SteadyNow() + limits_.work_in_flight;
-  const uint64_t mark = pool_.Mark();
-  for (bool first = true;; first = false) {
+  const uint64_t end = pool_.Mark();
+  uint64_t mark = end;
+  for (int round = 1;; ++round) {
+    if (round == 2) mark = pool_.Mark();
     const absl::Duration left = std::max(Until(stop_deadline), kLeastCallLimit);
     if (!tracing_.Flush(std::min(left, limits_.end))) {
       Abandon();
       return false;
     }
     const bool all = reader_.Read(Until(stop_deadline));
-    if (first) EmitSettled();
-    if (all && pool_.LentWithRecords(mark) == 0 && held_.InFlight() == 0) return true;
+    if (round == 1) EmitSettled();
+    const bool done = all && pool_.LentWithRecords(end) == 0 && held_.InFlight() == 0;
+    if (round > 1 && done && pool_.LentWithRecords(mark) == 0) return true;
     const StateLog& state = StateLog::Get();
-    if (SteadyNow() >= deadline || state.exits() || state.fatal()) return false;
+    if (SteadyNow() >= deadline || state.exits() || state.fatal()) return done;
     absl::SleepFor(absl::Milliseconds(5));
   }
 }
@@ -188,14 +194,35 @@ void CudaSession::EmitSettled() {
 }
 
 // CUPTI's own thread may deliver forced buffers a little later. What is returned until the buffers
-// are written off is read here, what is returned after that counts as late.
-void CudaSession::TakeLastRecords(absl::Time deadline) {
+// are written off is read here, what is returned after that counts as late. Only buffers from before
+// the end of tracing count.
+void CudaSession::TakeLastRecords(absl::Time deadline, uint64_t mark) {
+  if (LeftKinds::Get().kernels_stay()) return TakeLastKernels(deadline, mark);
   const absl::Time last = SteadyNow() + kLastBuffers;
-  while (!abandoned_ && pool_.LentWithRecords() > 0 && SteadyNow() < last) {
+  while (!abandoned_ && pool_.LentWithRecords(mark) > 0 && SteadyNow() < last) {
     absl::SleepFor(absl::Milliseconds(1));
   }
+  CloseBuffers(deadline, mark);
+}
+
+// Where kernels are still traced, some calls come only with the forced flush of the end, and their
+// kernels later (observed with CUPTI 12.9).
+void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
+  const absl::Time last = SteadyNow() + (work_in_flight_ ? kLastBuffers : limits_.work_in_flight);
+  while (!abandoned_) {
+    const bool all = reader_.Read(Until(deadline));
+    if (all && pool_.LentWithRecords(mark) == 0 && held_.InFlight() == 0) break;
+    const StateLog& state = StateLog::Get();
+    if (SteadyNow() >= std::min(last, deadline) || state.exits() || state.fatal()) break;
+    absl::SleepFor(absl::Milliseconds(5));
+    if (!tracing_.Flush(std::max(Until(deadline), kLeastCallLimit))) Abandon();
+  }
+  CloseBuffers(deadline, mark);
+}
+
+void CudaSession::CloseBuffers(absl::Time deadline, uint64_t mark) {
   pool_.SetMode(BufferPool::Mode::kIdle);
-  overdue_buffers_ = pool_.WriteOff();
+  overdue_buffers_ = pool_.WriteOff(mark);
   // Too many to read before Stop's caller times out: counted, like discarded ones.
   if (!reader_.Read(Until(deadline))) account_.unread_records += reader_.Discard();
 }

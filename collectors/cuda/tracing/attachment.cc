@@ -196,7 +196,6 @@ void Attachment::Begin() {
     if (!Enable(kind.kind, kind.what) && kind.kind == kKindConcurrentKernel) return Undo();
   }
   if (options_.unified_memory) EnableUnifiedMemory();
-  if (options_.whole_graphs) (void)Enable(kKindGraphTrace, "CUDA graphs as a whole");
   QuietNoisyCalls();
 }
 
@@ -205,6 +204,7 @@ void Attachment::SetAttributes() {
   if (api_->cuptiActivityGetAttribute == nullptr || api_->cuptiActivitySetAttribute == nullptr) {
     return;
   }
+  if (LeftKinds::Get().kernels_stay()) return;  // set already, and CUPTI records
   call = "cuptiActivitySetAttribute";
   size_t buffer_bytes = 0;
   size_t limit = 0;
@@ -234,7 +234,7 @@ void Attachment::SetAttributes() {
 }
 
 void Attachment::RestoreAttributes() {
-  if (!own_pool_limit_.has_value() || Gone()) return;
+  if (!own_pool_limit_.has_value() || LeftKinds::Get().kernels_stay() || Gone()) return;
   call = "cuptiActivitySetAttribute";
   size_t limit = *own_pool_limit_;
   size_t size = sizeof(limit);
@@ -323,6 +323,15 @@ void Attachment::Disable() {
   std::vector<uint32_t> left;
   call = "cuptiActivityDisable";
   for (const uint32_t kind : std::exchange(enabled_, {})) {
+    if (LeftKinds::NeverDisable(api_->version, kind)) {
+      LeftKinds::Get().SetKernelsStay(true);
+      warnings_.push_back(absl::StrCat(
+          "CUPTI ", CuptiVersionText(api_->version),
+          " goes on tracing kernels after the capture, which may slow the job a little: to switch "
+          "that off can block a process that uses CUDA graphs for ever, before CUDA 13.0 update "
+          "1"));
+      continue;
+    }
     if (shared && LeftKinds::MayBeShared(kind)) {
       left.push_back(kind);
       continue;
@@ -351,6 +360,7 @@ void Attachment::End() {
 // Here and not in the session, which may no longer wait for the call.
 void Attachment::NoteFinalized() {
   finalized_ = true;
+  LeftKinds::Get().SetKernelsStay(false);
   BufferPool::Get().Forsake();
 }
 

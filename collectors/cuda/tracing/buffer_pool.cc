@@ -143,7 +143,10 @@ void BufferPool::Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffe
   }
   while (state == kLent || state == kOverdue || state == kForsaken) {
     if (!slot.state.compare_exchange_weak(state, kFree, std::memory_order_acq_rel)) continue;
-    if (valid != 0) pool.late_.fetch_add(1, std::memory_order_relaxed);
+    if (valid != 0 && slot.lent_at.load(std::memory_order_relaxed) <
+                          pool.end_of_session_.load(std::memory_order_relaxed)) {
+      pool.late_.fetch_add(1, std::memory_order_relaxed);
+    }
     return;
   }
 }
@@ -165,12 +168,14 @@ std::optional<BufferPool::Full> BufferPool::TakeFull() {
 
 void BufferPool::Free(size_t slot) { slots_[slot].state.store(kFree, std::memory_order_release); }
 
-size_t BufferPool::WriteOff() {
+size_t BufferPool::WriteOff(uint64_t mark) {
+  end_of_session_.store(mark, std::memory_order_relaxed);
   size_t count = 0;
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
     uint32_t expected = kLent;
-    if (slots_[slot].state.load(std::memory_order_acquire) == kLent && HoldsRecords(slot) &&
+    if (slots_[slot].state.load(std::memory_order_acquire) == kLent &&
+        slots_[slot].lent_at.load(std::memory_order_relaxed) < mark && HoldsRecords(slot) &&
         slots_[slot].state.compare_exchange_strong(expected, kOverdue, std::memory_order_acq_rel)) {
       ++count;
     }

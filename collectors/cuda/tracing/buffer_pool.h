@@ -63,9 +63,10 @@ class BufferPool {
   // Takes the oldest returned buffer; it belongs to the caller until Free.
   std::optional<Full> TakeFull();
   void Free(size_t slot);
-  // Stops waiting for the buffers with records that CUPTI holds: LentWithRecords ignores them until
-  // they are returned, which counts as late. Returns their number.
-  size_t WriteOff();
+  // Stops waiting for the buffers with records that CUPTI got before `mark` and holds:
+  // LentWithRecords ignores them until they are returned, which counts as late. Returns their
+  // number. What CUPTI got since then holds nothing of the session.
+  size_t WriteOff(uint64_t mark = UINT64_MAX);
   // Tells that CUPTI was finalized and will not return the buffers it holds. The next Prepare
   // abandons them; they are reused only after the next Forsake: one of its threads may still write
   // to them. Any thread.
@@ -83,9 +84,9 @@ class BufferPool {
     uint64_t discarded = 0;  // requests without a free buffer, answered with a discard buffer
     uint64_t shared = 0;     // of those: a discard buffer in use several times, so that records get
                              // lost
-    uint64_t late = 0;       // buffers with records returned while no session ran, or written off
-    uint64_t recycled = 0;   // buffers with records from before the start, discarded
-    uint64_t foreign = 0;    // pointers that are not from the pool
+    uint64_t late = 0;  // of a session's buffers with records: returned after it, or written off
+    uint64_t recycled = 0;  // buffers with records from before the start, discarded
+    uint64_t foreign = 0;   // pointers that are not from the pool
   };
   // Returns the counts since the last call.
   Counts TakeCounts();
@@ -122,6 +123,7 @@ class BufferPool {
   std::atomic<bool> forsake_{false};  // at the next Prepare
   std::atomic<uint64_t> next_order_{1};
   std::atomic<uint64_t> next_lent_{1};
+  std::atomic<uint64_t> end_of_session_{UINT64_MAX};  // in the order of next_lent_
   std::array<Slot, kMaxBuffers + kDiscardBuffers> slots_;
 
   uint64_t times_forsaken_ = 0;  // used only by the collector's thread

@@ -11,17 +11,17 @@ namespace {
 
 // Updates that share a version number (12.1 and 12.1 update 1, 12.4 and 12.4 update 1) count as the
 // worse of the two.
-constexpr std::array<FinalizeRow, 6> kRows = {{
+constexpr std::array<FinalizeRow, 5> kRows = {{
     {0, FinalizeRow::kNever, "it crashes processes before CUDA 12.1 update 1",
      "CUPTI release notes, 12.1 update 1"},
     {kCupti12_2, FinalizeRow::kWithoutGraphs,
-     "it crashes processes that use CUDA graphs before CUDA 12.6",
-     "CUPTI release notes, 12.4 update 1; pytorch/pytorch#112507, #146604, #150957"},
-    {kCupti12_6, FinalizeRow::kAlways, "", "pytorch/pytorch#150957; pytorch/kineto#1264"},
+     "it crashes processes that use CUDA graphs before CUDA 12.6, and can block them for ever "
+     "before CUDA 13.0 update 1",
+     "CUPTI release notes, 12.4 update 1; pytorch/pytorch#112507, #146604; LeftKinds"},
     {kCupti13_0, FinalizeRow::kNever,
      "CUDA 13.0 may deadlock when tracing is switched off and on again, fixed in update 1",
      "CUPTI release notes, 13.0 update 1"},
-    {kCupti13_0_1, FinalizeRow::kAlways, "", "as 12.6"},
+    {kCupti13_0_1, FinalizeRow::kAlways, "", "pytorch/pytorch#150957; pytorch/kineto#1264"},
     {kCupti14_0, FinalizeRow::kNever, "this version is untested", ""},
 }};
 

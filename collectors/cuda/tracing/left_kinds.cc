@@ -36,6 +36,10 @@ bool LeftKinds::MayBeShared(uint32_t kind) {
   }
 }
 
+bool LeftKinds::NeverDisable(uint32_t version, uint32_t kind) {
+  return kind == kKindConcurrentKernel && version >= kCupti12_5 && version < kCupti13_0_1;
+}
+
 void LeftKinds::Leave(const CuptiApi* api, const std::vector<uint32_t>& kinds) {
   const MutexLock lock(&mutex_);
   api_ = api;

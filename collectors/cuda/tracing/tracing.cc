@@ -101,7 +101,7 @@ std::vector<std::string> Tracing::TakeWarnings() {
 
 std::string Tracing::HangReason() const {
   return absl::StrCat(attachment_->call.load(),
-                      " has not returned; this capture has no GPU part, the job is not affected");
+                      " has not returned; GPU records that had not come by then are missing");
 }
 
 }  // namespace jobscope::cuda

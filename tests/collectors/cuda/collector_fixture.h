@@ -20,6 +20,7 @@
 #include "collectors/cuda/cuda_collector.h"
 #include "collectors/cuda/records/step_timeline.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
+#include "collectors/cuda/tracing/left_kinds.h"
 #include "tests/collectors/cuda/fake_gpu.h"
 #include "tests/collectors/host/session_driver.h"
 
@@ -80,6 +81,13 @@ class CudaCollectorTest : public ::testing::Test {
     gpu().Release();
     collector_.reset();
     ExpectUnsubscribed();
+    LeaveGpu();
+  }
+
+  // The next CUPTI of this process is another one: this one still traces kernels if it may not stop.
+  static void LeaveGpu() {
+    (void)gpu().FlushAll(1);
+    cuda::LeftKinds::Get().SetKernelsStay(false);
   }
 
   // A call that has hung is undone on a thread that nobody waits for, once it returns: it would

@@ -65,6 +65,7 @@ class FakeGpu {
     FindIn(library, "cuptiSubscribe", &Subscribe);
     FindIn(library, "cuptiActivityRegisterCallbacks", &RegisterCallbacks);
     FindIn(library, "cuptiActivityEnable", &Enable);
+    FindIn(library, "cuptiActivityFlushAll", &FlushAll);
     FindIn(library, "FakeCuptiFail", &Fail);
     FindIn(library, "FakeCuptiHang", &Hang);
     FindIn(library, "FakeCuptiRelease", &Release);
@@ -167,6 +168,7 @@ class FakeGpu {
   int32_t (*RegisterCallbacks)(void (*)(uint8_t**, size_t*, size_t*),
                                void (*)(void*, uint32_t, uint8_t*, size_t, size_t)) = nullptr;
   int32_t (*Enable)(uint32_t kind) = nullptr;
+  int32_t (*FlushAll)(uint32_t flags) = nullptr;
   void (*Fail)(const char*, int32_t, uint32_t) = nullptr;
   void (*Hang)(const char*) = nullptr;
   void (*Release)() = nullptr;

@@ -21,13 +21,16 @@ namespace jobscope {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
+using cuda::Bytes;
 using cuda::FakeGpu;
 using cuda::RealtimeNs;
 
 constexpr uint32_t kKindKernel = 10;
+constexpr uint32_t kKindRuntime = 5;
 
 // Memory in use of the mapping that holds the address.
 size_t ResidentBytesAround(const void* address) {
@@ -106,6 +109,30 @@ TEST_F(CudaStopTest, TheKernelThatRunsIsCutAndThoseThatWaitAreUnfinished) {
   EXPECT_EQ(running.ints.at("truncated"), 1);
   EXPECT_EQ(session().Named("Launch vecAdd").size(), 5u);
   EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 4)));
+}
+
+// Its record comes in a buffer that CUPTI took after the end.
+TEST_F(CudaStopTest, TheKernelOfALaunchThatReturnsAfterTheEndIsWaitedFor) {
+  options_.limits.work_in_flight = absl::Seconds(20);
+  Begin();
+  gpu().Launch(kAdd);
+  const uint64_t called_ns = RealtimeNs();
+  gpu().Hang("cuptiActivityFlushAll");
+  std::thread program([&] {
+    EXPECT_EQ(gpu().AwaitHang(), 1);  // Stop's first flush
+    const uint32_t correlation = FakeGpu::NextCorrelation();
+    const uint64_t work = gpu().Emit(FakeGpu::Kernel(kAdd, correlation, 0, 0));
+    EXPECT_NE(gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, called_ns)), 0u);
+    const uint64_t flushes = gpu().Calls("cuptiActivityFlushAll");
+    gpu().Release();
+    while (gpu().Calls("cuptiActivityFlushAll") < flushes + 2) std::this_thread::yield();
+    Run(work, called_ns + 1'000, 1'000);
+  });
+  session().Stop();
+  program.join();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named(kAddName).size(), 2u);
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
 }
 
 // A program that goes on: its queue never empties, and none of what it adds is of the window.
@@ -194,6 +221,79 @@ TEST_F(CudaStopTest, AFlushThatTakesLongerThanTheWaitForWorkIsNoHang) {
   session().ExpectIdentity();
   EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
+}
+
+// From CUPTI 12.5 on, until 13.0 update 1, disabling the kernels' kind can block a process with CUDA
+// graphs for ever.
+class CudaKernelsStayTest : public CudaStopTest {
+ protected:
+  void Capture() {
+    driver_.reset();
+    Begin();
+    gpu().Launch(kAdd);
+    Finish();
+    session().ExpectIdentity();
+    EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+    EXPECT_EQ(gpu().IsEnabled(kKindRuntime), 0);
+  }
+};
+
+TEST_F(CudaKernelsStayTest, WhereSwitchingThemOffCanBlockTheJob) {
+  for (const uint32_t version : {23, 24, 26, 27, 130000}) {
+    SCOPED_TRACE(version);
+    driver_.reset();
+    collector_.reset();
+    options_.cupti_library = UseVersion(version);
+    for (int i = 0; i < 3; ++i) {
+      Capture();
+      EXPECT_EQ(gpu().IsEnabled(kKindKernel), 1);
+      EXPECT_THAT(session().report().warnings,
+                  ElementsAre(HasSubstr("goes on tracing kernels after the capture")));
+      // In nobody's capture. Their buffers come back in the next one, or between the two.
+      for (int k = 0; k < 10'000; ++k) gpu().Launch(kAdd);
+    }
+    LeaveGpu();
+  }
+}
+
+// As CUPTI 12.9 does: the call comes with the forced flush of the end, its kernel a little later.
+TEST_F(CudaKernelsStayTest, KernelsThatComeAfterTheLastFlushAreAwaited) {
+  options_.limits.work_in_flight = absl::Seconds(20);
+  options_.cupti_library = UseVersion(27);
+  Begin();
+  gpu().Launch(kAdd);
+  const uint64_t called_ns = RealtimeNs();
+  void* const buffer = gpu().Take();  // without a record that could be seen
+  gpu().Hang("cuptiActivityGetNumDroppedRecords");
+  std::thread program([&] {
+    EXPECT_EQ(gpu().AwaitHang(), 1);  // all flushes are done
+    const uint32_t correlation = FakeGpu::NextCorrelation();
+    const Bytes call = Encode(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, called_ns), 27);
+    gpu().Return(buffer, call.data(), call.size());
+    gpu().Release();
+    absl::SleepFor(absl::Milliseconds(100));  // what would end without this kernel has ended then
+    EXPECT_TRUE(
+        gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, correlation, called_ns + 1'000, 1'000), 27)));
+  });
+  session().Stop();
+  program.join();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named(kAddName).size(), 2u);
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+}
+
+TEST_F(CudaKernelsStayTest, AndNowhereElse) {
+  for (const uint32_t version : {18, 22, 130001}) {
+    SCOPED_TRACE(version);
+    driver_.reset();
+    collector_.reset();
+    options_.cupti_library = UseVersion(version);
+    Capture();
+    EXPECT_EQ(gpu().IsEnabled(kKindKernel), 0);
+    EXPECT_THAT(session().report().warnings, IsEmpty());
+  }
 }
 
 TEST_F(CudaStopTest, AnIdleProgramIsNotWaitedFor) {
