@@ -100,7 +100,7 @@ void BufferReader::TakeRecord(const uint8_t* record, size_t bytes) {
   // First, because a lost kernel also names its launch.
   if (activity.type == ActivityType::kKernel) timed.name = kernels_.Find(activity.name);
   activity.name = nullptr;  // belongs to the library
-  if (activity.graph != 0 || activity.type == ActivityType::kGraph) graphs_seen_ = true;
+  if (activity.graph != 0) graphs_seen_ = true;
   if (activity.start_ns == 0) {
     // A call that has not returned.
     if (window_is_read_ && activity.type == ActivityType::kApi) {

@@ -120,7 +120,6 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
     return Fail(absl::StrCat("no memory for trace buffers: ", error));
   }
   cuda::Tracing::Options tracing;
-  tracing.whole_graphs = options_.whole_graphs;
   tracing.unified_memory = options_.unified_memory;
   tracing.driver_version = driver.driver_version;
   tracing.device_buffer_bytes = options_.device_buffer_bytes;

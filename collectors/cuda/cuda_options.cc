@@ -24,7 +24,6 @@ CudaCollectorOptions CudaCollectorOptions::FromEnvironment() {
   };
   megabytes("JOBSCOPE_CUDA_BUFFER_MB", 1, &options.buffer_bytes);
   megabytes("JOBSCOPE_CUDA_DEVICE_BUFFER_MB", 8, &options.device_buffer_bytes);
-  options.whole_graphs = Environment("JOBSCOPE_CUDA_GRAPHS") == "whole";
   options.unified_memory = Environment("JOBSCOPE_CUDA_UNIFIED_MEMORY") == "1";
   options.finalize = cuda::ParseFinalizeChoice(Environment("JOBSCOPE_CUPTI_FINALIZE"));
   return options;

@@ -18,8 +18,6 @@ namespace jobscope {
 struct CudaCollectorOptions {
   std::string cupti_library;                    // JOBSCOPE_CUPTI_LIBRARY: load only this file
   uint64_t buffer_bytes = uint64_t{256} << 20;  // JOBSCOPE_CUDA_BUFFER_MB: cap of trace buffers
-  bool whole_graphs = false;    // JOBSCOPE_CUDA_GRAPHS=whole: one event per graph instead of per
-                                // node
   bool unified_memory = false;  // JOBSCOPE_CUDA_UNIFIED_MEMORY=1
   // JOBSCOPE_CUDA_DEVICE_BUFFER_MB: cap of CUPTI's memory on the GPU, per context.
   uint64_t device_buffer_bytes = uint64_t{64} << 20;

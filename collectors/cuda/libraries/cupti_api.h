@@ -34,7 +34,6 @@ enum ActivityKind : uint32_t {
   kKindCudaEvent = 36,
   kKindSynchronization = 38,
   kKindMemory = 49,  // CUPTI's MEMORY2
-  kKindGraphTrace = 51,
 };
 
 // Values of cuptiGetVersion for the releases with relevant changes.

@@ -262,10 +262,6 @@ void EventWriter::KernelStats(DevicePlane* plane, const Activity& kernel) {
   if (occupancy.has_value()) {
     stats_.Double(Stat(&plane->stats, plane->plane, "theoretical_occupancy_pct"), *occupancy);
   }
-  if (kernel.submitted_ns != 0 && kernel.start_ns > kernel.submitted_ns) {
-    stats_.Int64(Stat(&plane->stats, plane->plane, "wait_ns"),
-                 static_cast<int64_t>(kernel.start_ns - kernel.submitted_ns));
-  }
 }
 
 void EventWriter::Device(const TimedActivity& timed, const StepSpan* step) {
@@ -291,12 +287,9 @@ void EventWriter::Device(const TimedActivity& timed, const StepSpan* step) {
       event_id = names_->Event(plane.plane, CopyName(activity.sub_kind));
       stats_.String(stat("memcpy_details"), CopyDetails(activity));
       break;
-    case ActivityType::kSet:
+    default:
       event_id = names_->Event(plane.plane, "Memset");
       stats_.String(stat("memset_details"), SetDetails(activity));
-      break;
-    default:
-      event_id = names_->Event(plane.plane, absl::StrCat("CUDA graph ", activity.graph));
   }
   if (activity.graph != 0) stats_.Uint64(stat("cuda_graph_id"), activity.graph);
   if (activity.graph_node != 0) stats_.Uint64(stat("cuda_graph_node_id"), activity.graph_node);

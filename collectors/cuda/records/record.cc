@@ -54,8 +54,6 @@ void ReadKernel(const Fields& in, uint32_t version, Activity* out) {
   out->local_bytes_per_thread = in.U32(at::kLocalPerThread);
   out->correlation = in.U32(at::kCorrelation);
   out->name = in.Get<const char*>(at::kName);
-  out->queued_ns = in.U64(at::kQueued);
-  out->submitted_ns = in.U64(at::kSubmitted);
   if (version >= kCupti11_0) out->graph_node = in.U64(at::kGraphNode);
   if (version >= kCupti11_1) out->graph = in.U32(at::kGraph);
   if (version >= kCupti11_8) {
@@ -159,18 +157,6 @@ void ReadMemory(const Fields& in, Activity* out) {
   out->name = in.Get<const char*>(at::kName);
 }
 
-void ReadGraph(const Fields& in, Activity* out) {
-  namespace at = layout::graph;
-  out->type = ActivityType::kGraph;
-  out->correlation = in.U32(at::kCorrelation);
-  out->start_ns = in.U64(at::kStart);
-  out->end_ns = in.U64(at::kEnd);
-  out->device = in.U32(at::kDevice);
-  out->graph = in.U32(at::kGraph);
-  out->context = in.U32(at::kContext);
-  out->stream = in.U32(at::kStream);
-}
-
 void ReadUnifiedMemory(const Fields& in, Activity* out) {
   namespace at = layout::unified_memory;
   out->type = ActivityType::kUnifiedMemory;
@@ -196,8 +182,7 @@ size_t KernelBytes(uint32_t version) {
 }  // namespace
 
 bool IsDeviceWork(ActivityType type) {
-  return type == ActivityType::kKernel || type == ActivityType::kCopy ||
-         type == ActivityType::kSet || type == ActivityType::kGraph;
+  return type == ActivityType::kKernel || type == ActivityType::kCopy || type == ActivityType::kSet;
 }
 
 size_t RecordBytes(uint32_t kind, uint32_t version) {
@@ -227,8 +212,6 @@ size_t RecordBytes(uint32_t kind, uint32_t version) {
       if (version < kCupti11_2) return 0;
       if (version >= kCupti12_6) return 128;
       return version >= kCupti11_6 ? 120 : 112;
-    case kKindGraphTrace:
-      return version >= kCupti12_3 ? 56 : 48;
     case kKindUnifiedMemory:
       return version >= kCupti12_8 ? 104 : 64;
     default:
@@ -281,9 +264,6 @@ ParseResult ParseRecord(const uint8_t* data, size_t size, uint32_t version, Acti
       break;
     case kKindMemory:
       ReadMemory(in, out);
-      break;
-    case kKindGraphTrace:
-      ReadGraph(in, out);
       break;
     default:
       ReadUnifiedMemory(in, out);

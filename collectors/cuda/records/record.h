@@ -17,7 +17,6 @@ enum class ActivityType : uint8_t {
   kSync,  // waiting for an event, a stream, a context
   kOverhead,
   kMemory,  // allocation or release
-  kGraph,   // a whole CUDA graph
   kUnifiedMemory,
 };
 
@@ -59,8 +58,6 @@ struct Activity {
   int32_t dynamic_shared_bytes = 0;
   uint32_t local_bytes_per_thread = 0;
   uint32_t cluster[3] = {};
-  uint64_t queued_ns = 0;
-  uint64_t submitted_ns = 0;
   // Name of the kernel or allocation. The string belongs to CUPTI and is copied before the buffer
   // is returned.
   const char* name = nullptr;

@@ -26,8 +26,6 @@ inline constexpr size_t kDynamicShared = 80;
 inline constexpr size_t kLocalPerThread = 84;
 inline constexpr size_t kCorrelation = 92;
 inline constexpr size_t kName = 104;
-inline constexpr size_t kQueued = 120;
-inline constexpr size_t kSubmitted = 128;
 inline constexpr size_t kGraphNode = 144;  // 11.0
 inline constexpr size_t kGraph = 156;      // 11.1
 inline constexpr size_t kCluster = 176;    // 11.8
@@ -113,16 +111,6 @@ inline constexpr size_t kContext = 56;
 inline constexpr size_t kStream = 60;
 inline constexpr size_t kName = 64;
 }  // namespace memory
-
-namespace graph {
-inline constexpr size_t kCorrelation = 4;
-inline constexpr size_t kStart = 8;
-inline constexpr size_t kEnd = 16;
-inline constexpr size_t kDevice = 24;
-inline constexpr size_t kGraph = 28;
-inline constexpr size_t kContext = 32;
-inline constexpr size_t kStream = 36;
-}  // namespace graph
 
 namespace unified_memory {
 inline constexpr size_t kCounter = 4;

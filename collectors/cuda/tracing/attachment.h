@@ -19,7 +19,6 @@
 namespace jobscope::cuda {
 
 struct TracingOptions {
-  bool whole_graphs = false;    // one record per CUDA graph instead of per node
   bool unified_memory = false;  // page faults and migrations; slows the job down
   int driver_version = 0;
   // Cap of CUPTI's memory on the GPU per context; its own limit is about 800 MB.

@@ -31,8 +31,7 @@ Words WordsFor(LossCause cause) {
     case LossCause::kGpuNoTimestamp:
       return {"gpu_no_timestamp",
               "CUPTI gave them no start time, mostly because its pool on the device was used up by "
-              "graph nodes; raise JOBSCOPE_CUDA_DEVICE_BUFFER_MB, or trace graphs as a whole "
-              "(JOBSCOPE_CUDA_GRAPHS=whole)"};
+              "graph nodes; raise JOBSCOPE_CUDA_DEVICE_BUFFER_MB"};
     case LossCause::kGpuPool:
       return {"gpu_pool",
               "CUPTI wrote them to a buffer discarded because the pool was full; raise "

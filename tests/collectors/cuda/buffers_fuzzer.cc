@@ -72,7 +72,6 @@ class Session {
     (void)BufferPool::Get().TakeCounts();
     options_.buffer_bytes = kPoolBuffers * BufferPool::kBufferBytes;
     const auto choice = input_.Take<uint8_t>();
-    options_.whole_graphs = (choice & 1) != 0;
     options_.unified_memory = (choice & 2) != 0;
     gives_details_ = (choice & 4) != 0;
     ends_early_ = (choice & 8) != 0;

@@ -47,8 +47,7 @@ bool CompareStrides(const CuptiApi& api) {
   bool good = true;
   for (const uint32_t kind :
        {kKindMemcpy, kKindMemset, kKindKernel, kKindDriver, kKindRuntime, kKindConcurrentKernel,
-        kKindOverhead, kKindMemcpyPeer, kKindUnifiedMemory, kKindSynchronization, kKindMemory,
-        kKindGraphTrace}) {
+        kKindOverhead, kKindMemcpyPeer, kKindUnifiedMemory, kKindSynchronization, kKindMemory}) {
     const size_t ours = RecordBytes(kind, api.version);
     const size_t stride = StrideOf(api, kind);
     const bool may_be_longer = api.version == kCupti11_8 || api.version > kCupti13_0_1;

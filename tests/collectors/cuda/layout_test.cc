@@ -53,12 +53,6 @@ using Overhead = CUpti_ActivityOverhead2;
 #else
 using Overhead = CUpti_ActivityOverhead;
 #endif
-#if CUPTI_API_VERSION >= 21
-using Graph = CUpti_ActivityGraphTrace2;
-#else
-using Graph = CUpti_ActivityGraphTrace;
-#endif
-
 #define SAME(ours, type, field) static_assert((ours) == offsetof(type, field))
 #define EQUAL(ours, theirs) \
   static_assert(static_cast<int64_t>(ours) == static_cast<int64_t>(theirs))
@@ -76,8 +70,6 @@ SAME(layout::kernel::kDynamicShared, Kernel, dynamicSharedMemory);
 SAME(layout::kernel::kLocalPerThread, Kernel, localMemoryPerThread);
 SAME(layout::kernel::kCorrelation, Kernel, correlationId);
 SAME(layout::kernel::kName, Kernel, name);
-SAME(layout::kernel::kQueued, Kernel, queued);
-SAME(layout::kernel::kSubmitted, Kernel, submitted);
 SAME(layout::kernel::kGraphNode, Kernel, graphNodeId);
 SAME(layout::kernel::kGraph, Kernel, graphId);
 SAME(layout::kernel::kCluster, Kernel, clusterX);
@@ -154,14 +146,6 @@ SAME(layout::memory::kContext, MemoryEvent, contextId);
 SAME(layout::memory::kStream, MemoryEvent, streamId);
 SAME(layout::memory::kName, MemoryEvent, name);
 
-SAME(layout::graph::kCorrelation, Graph, correlationId);
-SAME(layout::graph::kStart, Graph, start);
-SAME(layout::graph::kEnd, Graph, end);
-SAME(layout::graph::kDevice, Graph, deviceId);
-SAME(layout::graph::kGraph, Graph, graphId);
-SAME(layout::graph::kContext, Graph, contextId);
-SAME(layout::graph::kStream, Graph, streamId);
-
 SAME(layout::unified_memory::kCounter, UnifiedMemory, counterKind);
 SAME(layout::unified_memory::kValue, UnifiedMemory, value);
 SAME(layout::unified_memory::kStart, UnifiedMemory, start);
@@ -183,7 +167,6 @@ EQUAL(kKindUnifiedMemory, CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER);
 EQUAL(kKindCudaEvent, CUPTI_ACTIVITY_KIND_CUDA_EVENT);
 EQUAL(kKindSynchronization, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
 EQUAL(kKindMemory, CUPTI_ACTIVITY_KIND_MEMORY2);
-EQUAL(kKindGraphTrace, CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 
 EQUAL(kDomainDriverApi, CUPTI_CB_DOMAIN_DRIVER_API);
 EQUAL(kDomainRuntimeApi, CUPTI_CB_DOMAIN_RUNTIME_API);
@@ -321,7 +304,7 @@ int CountDifferences() {
          Differs(kKindMemset, sizeof(CUpti_ActivityMemset4)) +
          Differs(kKindRuntime, sizeof(CUpti_ActivityAPI)) +
          Differs(kKindSynchronization, sizeof(Sync)) + Differs(kKindOverhead, sizeof(Overhead)) +
-         Differs(kKindMemory, sizeof(MemoryEvent)) + Differs(kKindGraphTrace, sizeof(Graph)) +
+         Differs(kKindMemory, sizeof(MemoryEvent)) +
          Differs(kKindUnifiedMemory, sizeof(UnifiedMemory));
 }
 

@@ -40,7 +40,7 @@ void MoveRecord(const Activity& activity, uint32_t version, const MoveTime& move
   };
   switch (activity.type) {
     case ActivityType::kKernel:
-      times({at::kernel::kStart, at::kernel::kEnd, at::kernel::kQueued, at::kernel::kSubmitted});
+      times({at::kernel::kStart, at::kernel::kEnd});
       return pointer(at::kernel::kName, pointers.name);
     case ActivityType::kCopy:
       return times({at::copy::kStart, at::copy::kEnd});
@@ -59,8 +59,6 @@ void MoveRecord(const Activity& activity, uint32_t version, const MoveTime& move
     case ActivityType::kMemory:
       times({at::memory::kTimestamp});
       return pointer(at::memory::kName, pointers.name);
-    case ActivityType::kGraph:
-      return times({at::graph::kStart, at::graph::kEnd});
     case ActivityType::kUnifiedMemory:
       return times({at::unified_memory::kStart, at::unified_memory::kEnd});
   }

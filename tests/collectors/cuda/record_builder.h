@@ -51,7 +51,6 @@ inline Bytes Encode(const Activity& a, uint32_t version) {
       record.Put(at::kDynamicShared, a.dynamic_shared_bytes);
       record.Put(at::kLocalPerThread, a.local_bytes_per_thread);
       record.Put(at::kCorrelation, a.correlation).Put(at::kName, a.name);
-      record.Put(at::kQueued, a.queued_ns).Put(at::kSubmitted, a.submitted_ns);
       record.Put(at::kGraphNode, a.graph_node).Put(at::kGraph, a.graph);
       return record.Take();
     }
@@ -122,14 +121,6 @@ inline Bytes Encode(const Activity& a, uint32_t version) {
       record.Put(at::kContext, a.context).Put(at::kStream, a.stream).Put(at::kName, a.name);
       return record.Take();
     }
-    case ActivityType::kGraph: {
-      namespace at = layout::graph;
-      RecordBuilder record(kKindGraphTrace, version);
-      record.Put(at::kCorrelation, a.correlation).Put(at::kStart, a.start_ns);
-      record.Put(at::kEnd, a.end_ns).Put(at::kDevice, a.device).Put(at::kGraph, a.graph);
-      record.Put(at::kContext, a.context).Put(at::kStream, a.stream);
-      return record.Take();
-    }
     case ActivityType::kUnifiedMemory:
       break;
   }
@@ -182,8 +173,6 @@ inline std::vector<Activity> OneOfEach() {
     a.static_shared_bytes = 1024;
     a.dynamic_shared_bytes = 2048;
     a.local_bytes_per_thread = 16;
-    a.queued_ns = a.start_ns - 200;
-    a.submitted_ns = a.start_ns - 100;
     a.name = "_Z6vecAddPKfS0_Pfi";
     all.push_back(a);
   }

@@ -33,31 +33,6 @@ def graph_of_between(fixture):
     return measured
 
 
-@check(180, "JOBSCOPE_CUDA_GRAPHS=whole: one event per replay, or, of graphs that CUPTI came too late for, their nodes")
-def whole_graphs(fixture):
-    times = fixture.amount(200, 50)
-    measured = {}
-    with fixture.worker(JOBSCOPE_CUDA_GRAPHS="whole") as worker:
-        worker.do("make_graph", kernels=NODES)
-        for number, late in ((1, True), (2, True), (3, False)):
-            if number == 3:
-                # Made while CUPTI is on: now it must be seen as a whole.
-                capture = fixture.begin(worker)
-                worker.do("make_graph", kernels=NODES)
-                worker.do("replay_graph", times=times)
-                trace = capture.stop().finish().trace
-            else:
-                trace = fixture.captured(worker, "replay_graph", times=times)
-            expect.collector_on(trace)
-            whole = sum(1 for event in trace.device_events() if event.name.startswith("CUDA graph "))
-            nodes = len(expect.kernels(trace, GRAPH))
-            measured[f"capture_{number}"] = {"whole": whole, "nodes": nodes}
-            require(whole + nodes / NODES == times,
-                    f"capture {number}: {whole} whole graphs and {nodes} nodes of {times} replays of {NODES} nodes")
-            require(late or whole == times, f"a graph made in the capture: {whole} of {times} are whole")
-    return measured
-
-
 @check(120, "launches that only build a graph while a capture runs are no losses: they never were to run")
 def graph_made_in_capture(fixture):
     with fixture.worker() as worker:

@@ -138,7 +138,6 @@ class FakeDevice : public Device {
 
   Error MakeGraph(int kernels) override {
     graph_kernels_ = kernels;
-    whole_graph_ = gpu_->IsEnabled(cuda::kKindGraphTrace) != 0;
     // Calls that build: they return as launches do, without an effect.
     const auto call = [this](uint32_t which) {
       gpu_->Emit(FakeGpu::Call(which, FakeGpu::NextCorrelation(), cuda::RealtimeNs()));
@@ -157,16 +156,6 @@ class FakeDevice : public Device {
       const uint32_t correlation = FakeGpu::NextCorrelation();
       const uint64_t now_ns = cuda::RealtimeNs();
       gpu_->Emit(FakeGpu::Call(cuda::kGraphLaunchCall, correlation, now_ns));
-      if (whole_graph_ && gpu_->IsEnabled(cuda::kKindGraphTrace) != 0) {
-        if (Faulty("graph_whole") && i == 0) continue;
-        Activity graph = Work(ActivityType::kGraph);
-        graph.correlation = correlation;
-        graph.graph = 3;
-        graph.start_ns = now_ns + 10 * kMicrosecondNs;
-        graph.end_ns = graph.start_ns + 40 * kMicrosecondNs;
-        gpu_->Emit(graph);
-        continue;
-      }
       for (int k = 0; k < graph_kernels_ - (lose ? 1 : 0); ++k) {
         Activity kernel =
             FakeGpu::Kernel(kGraph, correlation, now_ns + 10 * kMicrosecondNs * (k + 1),
@@ -378,7 +367,6 @@ class FakeDevice : public Device {
   std::unique_ptr<FakeGpu> gpu_;
   uint32_t ordinal_ = 0;
   int graph_kernels_ = 0;
-  bool whole_graph_ = false;
   int replays_ = 0;
   int64_t leaked_bytes_ = 0;
   std::vector<std::string> host_leak_;
