@@ -35,7 +35,6 @@ FAULTS = {
     "two_gpus": {"wrong_device": "0 CountedKernel", "peer_bytes": "bytes copied"},
     "graph_of_before": {"graph_later": "GraphKernel in the trace"},
     "graph_of_between": {"graph_later": "GraphKernel in the trace"},
-    "whole_graphs": {"graph_whole": "whole graphs and"},
     "graph_made_in_capture": {"graph_calls": "gpu_unfinished"},
     "several_processes": {"vanish": "were launched"},
     "before_the_first_call": {"vanish": "were launched"},
@@ -64,7 +63,8 @@ FAULTS = {
 ALSO_OF_CUDA_12 = {"second_subscriber"}
 # These need CUDA's runtime or a driver: the runner skips them on the fake.
 REAL_ONLY = {"unprivileged_user", "no_device_is_told", "beside_the_runtime", "static_runtime", "named_library",
-             "loaded_already", "earlier_major", "train_loop_example", "gpu_counters"}
+             "loaded_already", "earlier_major", "train_loop_example", "gpu_counters",
+             "torch_without_code", "torch_cuda_graph", "torch_capture_seconds", "torch_profiler_at_once", "torch_verdict", "torch_step_time", "jax_without_code", "jax_step_time"}
 
 
 class EveryCheckIsTested(unittest.TestCase):

@@ -4,6 +4,7 @@ from gpu_tests import expectations as expect
 from gpu_tests.outcome import Skipped, check, require
 
 COUNTED = "CountedKernel"
+MAX_LOST_OF_CUPTI = 10
 
 
 @check(180, "N launches are N kernels in the trace, none lost, for 1, 1,000 and 20,000")
@@ -41,9 +42,11 @@ def loss_is_counted(fixture):
                 break
         measured["lost_by_cause"] = trace.entry.get("lost_by_cause", {})
         require(measured["in_trace"] < count, "nothing was lost: the buffers were large enough, and nothing is tested")
-        # And it recovers: what fits is whole again.
+        # And it recovers: all kernels are there again. CUPTI's threads, which have no buffer, lose some records of their own.
         trace = fixture.captured(worker, "launch", kernels=200)
-        measured["next"] = expect.kernel_count(trace, COUNTED, 200)
+        measured["next"] = expect.kernel_count(trace, COUNTED, 200, may_lose=True)
+        require(measured["next"]["in_trace"] == 200 and measured["next"]["lost"] <= MAX_LOST_OF_CUPTI,
+                f"the next capture is not whole: {measured['next']}, {trace.entry.get('lost_by_cause')}")
     return measured
 
 

@@ -20,7 +20,7 @@ from gpu_tests.outcome import CHECKS, Failed, Skipped
 from gpu_tests.worker import NoDevice
 
 # They register their checks, which run in this order: those that take minutes last.
-for module in ("counts", "graphs", "processes", "libraries", "load"):
+for module in ("counts", "graphs", "processes", "libraries", "frameworks", "load"):
     importlib.import_module(f"gpu_tests.checks_{module}")
 
 NO_GPU = 77

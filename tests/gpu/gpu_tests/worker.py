@@ -42,6 +42,7 @@ class Worker:
                 raise NoDevice(self.errors()) from None
             self.kill()
             raise
+        self.first = first  # what it said of itself
         self.address = first["listening"]
         self.pid = first["pid"]
 
