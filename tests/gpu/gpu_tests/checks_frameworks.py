@@ -41,7 +41,7 @@ def _captured(fixture, worker, steps, flags=()):
 
 
 def _kept(fixture, trace, name):
-    """For whoever wants to open it: one trace beside the report."""
+    """Keeps the trace beside the report, for XProf and the tests that have no GPU."""
     folder = fixture.options.get("recordings")
     if folder and trace.files:
         shutil.copy(trace.files[0], os.path.join(folder, f"{name}.xplane.pb"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the training jobs of the frameworks have in common: they do what they are told line by line, as gpu_worker does."""
+"""What the training jobs of the frameworks have in common: they read commands line by line, as gpu_worker does."""
 import glob
 import json
 import os
@@ -20,8 +20,8 @@ def _address():
 
 
 def serve(step, profiled, about):
-    """step() is one step, at whose end the GPU has finished; profiled() yields within the framework's own profiler, which fills the dict that
-    it yields with what it has seen when it ends."""
+    """step() is one step, at whose end the GPU has finished; profiled() yields, within the framework's own profiler, a
+    dict, and puts into it what that profiler has seen when it ends."""
 
     def train(steps):
         times_ms = []
