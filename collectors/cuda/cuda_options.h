@@ -18,7 +18,7 @@ namespace jobscope {
 struct CudaCollectorOptions {
   std::string cupti_library;                    // JOBSCOPE_CUPTI_LIBRARY: load only this file
   uint64_t buffer_bytes = uint64_t{256} << 20;  // JOBSCOPE_CUDA_BUFFER_MB: cap of trace buffers
-  bool unified_memory = false;  // JOBSCOPE_CUDA_UNIFIED_MEMORY=1
+  bool unified_memory = false;                  // JOBSCOPE_CUDA_UNIFIED_MEMORY=1
   // JOBSCOPE_CUDA_DEVICE_BUFFER_MB: cap of CUPTI's memory on the GPU, per context.
   uint64_t device_buffer_bytes = uint64_t{64} << 20;
   cuda::FinalizeChoice finalize = cuda::FinalizeChoice::kNever;  // JOBSCOPE_CUPTI_FINALIZE

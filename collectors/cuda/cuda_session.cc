@@ -194,8 +194,8 @@ void CudaSession::EmitSettled() {
 }
 
 // CUPTI's own thread may deliver forced buffers a little later. What is returned until the buffers
-// are written off is read here, what is returned after that counts as late. Only buffers from before
-// the end of tracing count.
+// are written off is read here, what is returned after that counts as late. Only buffers from
+// before the end of tracing count.
 void CudaSession::TakeLastRecords(absl::Time deadline, uint64_t mark) {
   if (LeftKinds::Get().kernels_stay()) return TakeLastKernels(deadline, mark);
   const absl::Time last = SteadyNow() + kLastBuffers;

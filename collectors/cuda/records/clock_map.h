@@ -22,8 +22,8 @@ class ClockMap {
   using Read = std::function<uint64_t()>;
   ClockMap(Read cupti_time, Read ticks, double ticks_per_second);
 
-  // Adds the narrowest of a few bracketed readings as the next knot. Takes some microseconds, at the
-  // first knot and after a step 20 more.
+  // Adds the narrowest of a few bracketed readings as the next knot. Takes some microseconds, at
+  // the first knot and after a step 20 more.
   void AddKnot();
   // Sets the ticks' rate, more exactly than the constructor knew it.
   void SetRate(double ticks_per_second);

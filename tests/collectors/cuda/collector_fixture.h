@@ -84,7 +84,7 @@ class CudaCollectorTest : public ::testing::Test {
     LeaveGpu();
   }
 
-  // The next CUPTI of this process is another one: this one still traces kernels if it may not stop.
+  // The next CUPTI of this process is another one: this one may still trace kernels.
   static void LeaveGpu() {
     (void)gpu().FlushAll(1);
     cuda::LeftKinds::Get().SetKernelsStay(false);

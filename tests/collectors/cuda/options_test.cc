@@ -15,7 +15,6 @@ namespace {
 
 using cuda::Activity;
 using cuda::ActivityType;
-using cuda::FakeGpu;
 using cuda::FinalizeChoice;
 using cuda::RealtimeNs;
 using ::testing::AllOf;

@@ -223,8 +223,8 @@ TEST_F(CudaStopTest, AFlushThatTakesLongerThanTheWaitForWorkIsNoHang) {
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
 }
 
-// From CUPTI 12.5 on, until 13.0 update 1, disabling the kernels' kind can block a process with CUDA
-// graphs for ever.
+// From CUPTI 12.5 on, until 13.0 update 1, disabling the kernels' kind can block a process with
+// CUDA graphs for ever.
 class CudaKernelsStayTest : public CudaStopTest {
  protected:
   void Capture() {

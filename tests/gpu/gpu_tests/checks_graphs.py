@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA graphs, which CUPTI sees least of when it comes late."""
 from gpu_tests import expectations as expect
-from gpu_tests.outcome import check, require
+from gpu_tests.outcome import check
 
 GRAPH = "GraphKernel"
 NODES = 8

@@ -60,7 +60,7 @@ def main():
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     loader = iter(torch.utils.data.DataLoader(Batches(), batch_size=None, num_workers=0))
 
-    def step():
+    def train():
         batch = next(loader).to(device)
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, dtype=torch.bfloat16):
@@ -69,8 +69,7 @@ def main():
         optimizer.step()
         return loss.item()  # waits for the GPU
 
-    if "CUDA_GRAPH" in os.environ:
-        step = replayed(model, device)
+    step = replayed(model, device) if "CUDA_GRAPH" in os.environ else train
 
     @contextlib.contextmanager
     def profiled():
