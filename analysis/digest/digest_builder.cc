@@ -62,8 +62,21 @@ StepThread ChooseStepThread(WorkerTrace* trace) {
   return chosen;
 }
 
-// Returns the times of the step thread and of threads that work for it.
-RecordedTimes TimesOf(const StepThread& thread, WorkerTrace* trace) {
+// Returns the threads that work while the step thread waits for them: PyTorch runs the backward pass
+// of devices on separate ones.
+std::vector<HostLine*> HelpersOf(const StepThread& thread, const WorkerTrace& trace) {
+  std::vector<HostLine*> helpers;
+  for (const auto& [id, line] : trace.threads) {
+    const auto name = trace.thread_names.find(id);
+    if (line.get() == thread.line || name == trace.thread_names.end()) continue;
+    if (name->second.rfind("pt_autograd", 0) == 0) helpers.push_back(line.get());
+  }
+  return helpers;
+}
+
+// Returns the times of the step thread and of its helpers.
+RecordedTimes TimesOf(const StepThread& thread, const std::vector<HostLine*>& helpers,
+                      WorkerTrace* trace) {
   RecordedTimes times = thread.line->times();
   for (const StepEvent& step : thread.line->steps()) {
     // Steps of another name count as work, like scopes.
@@ -72,11 +85,11 @@ RecordedTimes TimesOf(const StepThread& thread, WorkerTrace* trace) {
   times.host = Union(std::move(times.host));
   times.device_compute = std::move(trace->device_compute.spans);
   times.device_copy = std::move(trace->device_copy.spans);
-  for (auto& [id, line] : trace->threads) {
-    // PyTorch runs the backward pass of devices on separate threads.
-    if (line.get() == thread.line || trace->thread_names[id].rfind("pt_autograd", 0) != 0) continue;
+  for (const HostLine* const line : helpers) {
     const std::vector<BusyBlock>& busy = line->times().busy;
     times.busy.insert(times.busy.end(), busy.begin(), busy.end());
+    times.helper_launch = Union(times.helper_launch, line->times().launch);
+    times.helper_host = Union(times.helper_host, line->times().host);
   }
   std::sort(times.busy.begin(), times.busy.end(), [](const BusyBlock& a, const BusyBlock& b) {
     return a.span.begin_ns < b.span.begin_ns;
@@ -95,16 +108,33 @@ RecordedTimes TimesOf(const StepThread& thread, WorkerTrace* trace) {
   return times;
 }
 
-std::vector<CollectiveEvent> CollectivesOf(const StepThread& thread, WorkerTrace* trace) {
+std::vector<CollectiveEvent> CollectivesOf(const StepThread& thread, std::vector<HostLine*> lines,
+                                           WorkerTrace* trace) {
+  lines.push_back(thread.line);
   std::vector<CollectiveEvent> all = std::move(trace->collectives);
-  for (auto& [id, line] : trace->threads) {
-    if (line.get() != thread.line && trace->thread_names[id].rfind("pt_autograd", 0) != 0) continue;
+  for (HostLine* const line : lines) {
     std::move(line->collectives().begin(), line->collectives().end(), std::back_inserter(all));
   }
   std::stable_sort(all.begin(), all.end(), [](const CollectiveEvent& a, const CollectiveEvent& b) {
     return a.call.span.begin_ns < b.call.span.begin_ns;
   });
   return all;
+}
+
+// Adds to the names the helpers' part of steps. It is estimated: of each name the part of the thread's
+// time that lies in `accounts`.
+void AddStepTimesOfHelpers(const std::vector<Interval>& accounts,
+                           const std::vector<HostLine*>& helpers, NameTable* operators) {
+  const Intervals in_steps = Union(accounts);
+  for (const HostLine* const line : helpers) {
+    const Intervals& host = line->times().host;
+    const auto all_ns = static_cast<double>(Length(host));
+    if (all_ns <= 0) continue;
+    const double share = static_cast<double>(Length(Intersect(host, in_steps))) / all_ns;
+    for (const auto& [name, ns] : line->self_ns()) {
+      (*operators)[name].step_self_ns += std::llround(share * static_cast<double>(ns));
+    }
+  }
 }
 
 // Estimates each kernel's part of the time of its class in `accounts`: a capture has kernels before
@@ -377,18 +407,20 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
     trace->operators[name].step_self_ns = ns;
   }
   for (const auto& [name, ns] : thread.line->input_ns()) trace->operators[name].input_ns = ns;
-  const std::vector<uint32_t> places =
-      FillNames(trace->operators, kMaxOperators, &left_out, digest.mutable_operators());
-  digest.set_operators_left_out(left_out + trace->operators.left_out());
-
   std::vector<StepSpan> spans;
   spans.reserve(thread.steps.size());
   for (const StepEvent& step : thread.steps) spans.push_back(step.span);
   const std::vector<Interval> accounts = AccountsOf(spans);
+  const std::vector<HostLine*> helpers = HelpersOf(thread, *trace);
+  AddStepTimesOfHelpers(accounts, helpers, &trace->operators);
+  const std::vector<uint32_t> places =
+      FillNames(trace->operators, kMaxOperators, &left_out, digest.mutable_operators());
+  digest.set_operators_left_out(left_out + trace->operators.left_out());
+
   SetStepTimesOfKernels(accounts, trace);
   FillNames(trace->kernels, kMaxKernels, nullptr, digest.mutable_kernels());
-  RecordedTimes times = TimesOf(thread, trace);
-  const std::vector<CollectiveEvent> collectives = CollectivesOf(thread, trace);
+  RecordedTimes times = TimesOf(thread, helpers, trace);
+  const std::vector<CollectiveEvent> collectives = CollectivesOf(thread, helpers, trace);
   times.collectives.reserve(collectives.size());
   for (const CollectiveEvent& collective : collectives)
     times.collectives.push_back(collective.call);

@@ -182,8 +182,9 @@ void TakeNotRunning(const std::vector<StepSpan>& steps, Partition* partition) {
 }
 
 // What is neither on a CPU, nor waits for one, nor is covered by a recorded wait, is asleep.
+// `helped_ns`: the time, by step, in which only helpers work.
 void FindAsleep(const std::vector<StepSpan>& steps, const std::vector<Interval>& accounts,
-                Partition* partition) {
+                const std::vector<int64_t>& helped_ns, Partition* partition) {
   const auto is_known = [](const StepSpan& step) {
     return step.cpu_ns.has_value() && step.not_running_ns.has_value();
   };
@@ -197,6 +198,7 @@ void FindAsleep(const std::vector<StepSpan>& steps, const std::vector<Interval>&
       const std::vector<int64_t>& column = partition->class_ns[Index(hiding)];
       if (!column.empty()) hiding_ns += column[s];
     }
+    hiding_ns = std::max<int64_t>(0, hiding_ns - helped_ns[s]);
     int64_t recorded_ns = accounts[s].length_ns() - hiding_ns;  // with all of not running
     const std::vector<int64_t>& not_running = partition->class_ns[Index(StepClass::kNotRunning)];
     if (!not_running.empty()) recorded_ns -= not_running[s];
@@ -263,8 +265,11 @@ Partition PartitionSteps(const std::vector<StepSpan>& steps, const std::vector<I
   add(StepClass::kCompilation, times.compilation);
   add(StepClass::kGarbageCollection, times.garbage_collection);
   add(StepClass::kGil, times.gil);
-  add(StepClass::kLaunch, times.launch);
-  add(StepClass::kHost, times.host);
+  const std::vector<int64_t> helped_ns =
+      CoverageOf(accounts, Subtract(Union(times.helper_launch, times.helper_host),
+                                    Union(covered, Union(times.launch, times.host))));
+  add(StepClass::kLaunch, Union(times.launch, times.helper_launch));
+  add(StepClass::kHost, Union(times.host, times.helper_host));
   const std::vector<int64_t> explained = CoverageOf(accounts, covered);
   std::vector<int64_t>& unexplained = partition.class_ns[Index(StepClass::kUnexplained)];
   unexplained.resize(accounts.size());
@@ -272,7 +277,7 @@ Partition PartitionSteps(const std::vector<StepSpan>& steps, const std::vector<I
     unexplained[s] = accounts[s].length_ns() - explained[s];
   }
   TakeNotRunning(steps, &partition);
-  FindAsleep(steps, accounts, &partition);
+  FindAsleep(steps, accounts, helped_ns, &partition);
   return partition;
 }
 

@@ -56,7 +56,10 @@ struct RecordedTimes {
   Intervals garbage_collection;
   Intervals gil;
   Intervals launch;
-  Intervals host;                           // any scope or operator of the step thread
+  Intervals host;  // any scope or operator of the step thread
+  // The same two of threads that work while the step thread waits for them.
+  Intervals helper_launch;
+  Intervals helper_host;
   std::vector<CollectiveSpan> collectives;  // sorted by begin
   std::vector<BusyBlock> busy;              // sorted by begin, disjoint
 };
@@ -71,13 +74,13 @@ struct Partition {
   // collectives.
   std::vector<Intervals> blocked;
   // Per step: how long at least its thread slept in host, launch or unexplained time, which no
-  // recorded wait accounts for. Empty: not known.
+  // recorded wait and no work of a helper accounts for. Empty: not known.
   std::vector<int64_t> asleep_ns;
 };
 
 // Divides accounts into classes. Each instant belongs to the first of these that covers it: device
-// compute, input, a collective, device copies, compilation, garbage collection, GIL, launch, host,
-// unexplained. Time in which the step's thread was not running is then subtracted from host, launch
+// compute, input, a collective, device copies, compilation, garbage collection, GIL, launch, host
+// (these two also of helpers), unexplained. Time in which the step's thread was not running is then subtracted from host, launch
 // and unexplained in proportion, at most their sum.
 Partition PartitionSteps(const std::vector<StepSpan>& steps, const std::vector<Interval>& accounts,
                          const RecordedTimes& times);

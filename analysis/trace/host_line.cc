@@ -132,6 +132,8 @@ void HostLine::Pop() {
   if (in_step_ || !steps_.empty()) {  // time before the first step belongs to none
     if (self_ns > 0) account_self_ns_[open.owner] += self_ns;
     AddInput(open, self_ns);
+  } else if (self_ns > 0) {
+    self_ns_[open.owner] += self_ns;
   }
   if (!open.has_children) AddBusy(open);
 }
@@ -162,6 +164,7 @@ void HostLine::AddInput(const Open& open, int64_t self_ns) {
 
 void HostLine::EndStep(const Open& open) {
   in_step_ = false;
+  self_ns_.clear();
   StepEvent step;
   step.span.number = *open.event.step;
   step.span.begin_ns = open.event.begin_ns;

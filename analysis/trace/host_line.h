@@ -70,6 +70,8 @@ class HostLine {
   const TimeByName& step_self_ns() const { return step_self_ns_; }
   // Likewise: of an input wait its whole time, of a name inside one its self time.
   const TimeByName& input_ns() const { return input_ns_; }
+  // Returns all self time by name of a thread without steps; empty if it has steps.
+  const TimeByName& self_ns() const { return self_ns_; }
   std::vector<CollectiveEvent>& collectives() { return collectives_; }
 
  private:
@@ -107,6 +109,7 @@ class HostLine {
   std::vector<CollectiveEvent> collectives_;
   TimeByName step_self_ns_;
   TimeByName input_ns_;
+  TimeByName self_ns_;
   // Since the last step's end: for the account of the current or next step.
   TimeByName account_self_ns_;
   TimeByName account_input_ns_;

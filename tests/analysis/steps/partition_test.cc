@@ -186,6 +186,23 @@ TEST(PartitionTest, AThreadThatSleepsWhereNoWaitIsRecorded) {
   EXPECT_THAT(partition.asleep_ns, ElementsAre(40, 0, 0));
 }
 
+TEST(PartitionTest, HelpersWorkWhileTheStepThreadSleeps) {
+  std::vector<StepSpan> steps = {Step(1, 0, 100)};
+  steps[0].cpu_ns = 30;
+  steps[0].not_running_ns = 0;
+  RecordedTimes times;
+  times.device_compute = {{50, 60}};
+  times.host = {{0, 30}};
+  times.helper_host = {{20, 80}};
+  times.helper_launch = {{40, 55}, {70, 75}};
+  const Partition partition = PartitionSteps(steps, AccountsOf(steps), times);
+  EXPECT_THAT(Of(partition, StepClass::kLaunch), ElementsAre(15));
+  EXPECT_THAT(Of(partition, StepClass::kHost), ElementsAre(55));
+  EXPECT_THAT(Of(partition, StepClass::kUnexplained), ElementsAre(20));
+  // Of 100 it ran 30, the device 10 and helpers alone 40.
+  EXPECT_THAT(partition.asleep_ns, ElementsAre(20));
+}
+
 TEST(PartitionTest, WithoutCpuTimesSleepIsNotKnown) {
   const std::vector<StepSpan> steps = {Step(1, 0, 100)};
   EXPECT_THAT(PartitionSteps(steps, AccountsOf(steps), {}).asleep_ns, IsEmpty());

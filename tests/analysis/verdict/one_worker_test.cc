@@ -36,6 +36,46 @@ TEST_F(OneWorkerTest, WaitsForItsInput) {
   EXPECT_FALSE(report["workers"][0]["classes_ms"].contains("device_compute"));
 }
 
+// PyTorch runs the backward pass of a GPU on a thread of its own, for which the step's thread waits.
+TEST_F(OneWorkerTest, TheBackwardPassOnItsThreadIsHostWork) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Event("forward", begin_ms, begin_ms + 2);
+    trace.Event("AddmmBackward0", begin_ms + 2, begin_ms + 9, {}, {}, "/host:CPU", 2);
+    trace.Event("cudaLaunchKernel", begin_ms + 3, begin_ms + 4, {}, {}, "/host:CPU", 2);
+    trace.Kernel("gemm", begin_ms + 4, begin_ms + 5);
+  }
+  trace.NameLine("/host:CPU", 2, "pt_autograd_0/2");
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  const json& classes = report["workers"][0]["classes_ms"];
+  EXPECT_NEAR(classes["device_compute"].get<double>(), 1, 0.001);
+  EXPECT_NEAR(classes["launch"].get<double>(), 1, 0.001);
+  EXPECT_NEAR(classes["host"].get<double>(), 7, 0.001);
+  EXPECT_NEAR(classes["unexplained"].get<double>(), 1, 0.001);
+  EXPECT_EQ(report["verdict"]["class"], "host");
+  EXPECT_THAT(report["verdict"]["why"].dump(), HasSubstr("AddmmBackward0 6.00 ms per step"));
+}
+
+TEST_F(OneWorkerTest, AnyOtherThreadExplainsNothing) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Event("forward", begin_ms, begin_ms + 2);
+    trace.Event("write_log", begin_ms + 2, begin_ms + 9, {}, {}, "/host:CPU", 2);
+  }
+  trace.NameLine("/host:CPU", 2, "logger/2");
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["host"].get<double>(), 2, 0.001);
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["unexplained"].get<double>(), 8, 0.001);
+}
+
 // What is nested within a compilation, as Python's tracers record it, belongs to it.
 TEST_F(OneWorkerTest, RecompilationIsNamedWithItsFunction) {
   TraceFile trace;
