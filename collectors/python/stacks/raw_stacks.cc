@@ -103,6 +103,13 @@ uint64_t RawStacks::TopFrame(uint64_t thread) {
   return frame;
 }
 
+bool RawStacks::IsStill(const Thread& thread) {
+  uint64_t ident = 0;
+  uint64_t unique = 0;
+  return memory_.Read(thread.address + layout_.thread_ident, &ident) && ident == thread.ident &&
+         memory_.Read(thread.address + layout_.thread_unique, &unique) && unique == thread.unique;
+}
+
 bool RawStacks::ReadChain(uint64_t frame, RawStack* stack) {
   stack->codes.clear();
   stack->cut = false;
@@ -208,6 +215,7 @@ bool RawStacks::ReadStack(const Thread& thread, RawStack* stack) {
     const bool same_end =
         stack->cut || outermost == 0 || outermost == stack->codes.back() || tries + 1 == kMaxTries;
     if (!calm || !same_end || !Resolve(stack)) continue;
+    if (!IsStill(thread)) return false;
     if (!stack->cut) outermost = stack->codes.back();
     return true;
   }

@@ -17,6 +17,8 @@ constexpr int kFirstWithLocksOfTheirOwn = 12;
 
 // Time limit for comparing stacks read without the GIL with Python's own.
 constexpr absl::Duration kCheckBudget = absl::Microseconds(200);
+// Of a thread that ended before its name was known.
+constexpr const char* kUnknownName = "thread";
 
 // Disables Python's garbage collector while it lives. The GIL is held throughout, so the program
 // does not notice.
@@ -108,12 +110,16 @@ StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
   RawStack raw;
   for (const RawStacks::Thread& thread : threads_) {
     bool read = false;
+    int64_t tid = 0;  // stays so of a state whose thread begins or ends
     if (!looked_at_.contains(thread.ident)) {
       if (!round.stacks.empty() && MonotonicNs() >= until_ns) {
         round.whole = false;
       } else {
         looked_at_.insert(thread.ident);
-        read = raw_->ReadStack(thread, &raw);
+        // Before the stack, after which the thread is known to be the same.
+        tid = raw_->unique_is_native() ? static_cast<int64_t>(thread.unique)
+                                       : TidOfPthread(thread.ident);
+        read = tid != 0 && raw_->ReadStack(thread, &raw);
       }
     }
     // A thread that has left its last function may keep its state.
@@ -132,9 +138,10 @@ StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
       stack.frames.push_back({*id, nullptr});
     }
     stack.cut = raw.cut;
-    if (const auto known = known_.find(thread.ident);
-        known != known_.end() && known->second.unique == thread.unique) {
-      stack.tid = known->second.tid;
+    stack.tid = tid;
+    if (const auto known = known_.find(thread.ident); known != known_.end() &&
+                                                      known->second.unique == thread.unique &&
+                                                      known->second.tid == tid) {
       stack.name = known->second.name;
     } else {
       round.unnamed = true;
@@ -148,20 +155,29 @@ StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
 void StackReader::Name(absl::Duration budget, StackRound* round) {
   const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
   if (known_.size() > 2 * round->idents.size() + 16) known_.clear();
+  // A thread may have ended since, and another one may have its number: with the GIL held, one that
+  // is still there stays.
+  if (!raw_->ReadThreads(&threads_)) threads_.clear();
   for (ThreadStack& stack : round->stacks) {
-    if (stack.tid != 0) continue;
+    if (!stack.name.empty()) continue;
     if (MonotonicNs() >= until_ns) break;
+    const bool lives =
+        std::any_of(threads_.begin(), threads_.end(), [&stack](const RawStacks::Thread& thread) {
+          return thread.ident == stack.ident && thread.unique == stack.unique;
+        });
+    if (!lives) {
+      stack.name = kUnknownName;
+      continue;
+    }
     const Ref key(api_, api_.Long_FromLongLong(static_cast<int64_t>(stack.ident)));
     if (!key) break;
     Known& known = Identify(stack.ident, key.get());
     known.unique = stack.unique;
-    // The thread's own state has the native id before Python's `threading` does.
-    if (raw_->unique_is_native()) known.tid = static_cast<int64_t>(stack.unique);
-    stack.tid = known.tid;
-    stack.name = known.name;
+    known.tid = stack.tid;
+    stack.name = known.name.empty() ? kUnknownName : known.name;
   }
   api_.Err_Clear();
-  const auto unnamed = [](const ThreadStack& stack) { return stack.tid == 0; };
+  const auto unnamed = [](const ThreadStack& stack) { return stack.name.empty(); };
   const auto first = std::remove_if(round->stacks.begin(), round->stacks.end(), unnamed);
   if (first != round->stacks.end()) round->whole = false;
   round->stacks.erase(first, round->stacks.end());

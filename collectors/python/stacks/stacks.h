@@ -28,10 +28,10 @@ struct StackFrame {
 };
 
 struct ThreadStack {
-  uint64_t ident = 0;   // Python's ident of a living thread: its pthread_t
-  uint64_t unique = 0;  // without the GIL: distinguishes threads with the same ident
-  int64_t tid = 0;      // OS thread id; 0 until Name has determined it
-  std::string name;
+  uint64_t ident = 0;              // Python's ident of a living thread: its pthread_t
+  uint64_t unique = 0;             // without the GIL: distinguishes threads with the same ident
+  int64_t tid = 0;                 // OS thread id
+  std::string name;                // empty until Name has determined it
   std::vector<StackFrame> frames;  // outermost first
   bool cut = false;                // further outer frames exist
 };

@@ -101,6 +101,11 @@ class Session {
     thread_.join();
   }
 
+  void AwaitEnd() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return ended_; });
+  }
+
   absl::Status Write(const char* path) const {
     const std::vector<xspace::ItemView> items = store_.Items();
     xspace::AssembleOptions options;
@@ -165,6 +170,9 @@ class Session {
     duration_ms_ = static_cast<double>(end - start) / 1e6;
     if (recording) Timed([&] { (void)collector_->Stop(end); });
     Timed([&] { report_ = collector_->Report(); });
+    lock.lock();
+    ended_ = true;
+    changed_.notify_all();
   }
 
   void AwaitStart() {
@@ -188,6 +196,7 @@ class Session {
   absl::Time start_at_;
   bool started_ = false;
   bool stop_ = false;
+  bool ended_ = false;
   absl::Time stop_at_ = absl::InfiniteFuture();
   std::thread thread_;  // last: it uses the others
 };
@@ -258,6 +267,9 @@ DRIVER_API void driver_fail_allocations(int on_main, int count) {
 DRIVER_API void driver_stop_later(int milliseconds) {
   jobscope::g_session->StopLater(absl::Milliseconds(milliseconds));
 }
+
+// Waits until the recording has ended so. Keeps the GIL if it is called by way of ctypes.PyDLL.
+DRIVER_API void driver_await_end() { jobscope::g_session->AwaitEnd(); }
 
 // The report, as JSON. The trace is in the file then.
 DRIVER_API const char* driver_stop(const char* path) {

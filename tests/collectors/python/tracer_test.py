@@ -113,12 +113,12 @@ class TracerTest(TraceCase):
         """Whichever thread has the GIL, and however short the computing is."""
         for threads, work_ms, rest_ms in ((1, 3, 3), (1, 0.8, 3.2), (1, 4, 1), (8, 0.8, 3.2)):
             with self.subTest(threads=threads, work_ms=work_ms, rest_ms=rest_ms):
-                # A machine that is busy with other work adds noise, which averages out; a bias does not.
+                # A machine that is busy with other work adds noise, also in one try a lot; a bias is in most of them.
                 tries = []
-                while not tries or (abs(statistics.mean(tries)) > 0.04 and len(tries) < 8):
+                while not tries or (abs(statistics.median(tries)) > 0.04 and len(tries) < 8):
                     tries.append(self.share_error(threads, work_ms, rest_ms))
                 # Linux before 6.12 lets a sampler wait for the turn of the program, if other work has the other processors.
-                self.assertLessEqual(abs(statistics.mean(tries)), 0.05 if LINUX >= (6, 12) else 0.3, tries)
+                self.assertLessEqual(abs(statistics.median(tries)), 0.05 if LINUX >= (6, 12) else 0.3, tries)
 
     def test_samples_are_taken_at_their_time_beside_a_busy_processor(self):
         """The program shares a processor with its sampler, as where other work has the other ones."""
@@ -155,6 +155,28 @@ class TracerTest(TraceCase):
             self.skipTest("no number was used again")
         seen = {int(line.split("/")[-1].split()[0]) for line in trace.lines("inner_function")}
         self.assertEqual(seen, set(tids))
+
+    def test_threads_that_have_ended_are_not_taken_for_others(self):
+        """A sample needs no lock, the name of its thread does: by then another thread may have its number."""
+        tids = set()
+
+        def run(length_ms, done):
+            tids.add(threading.get_native_id())
+            inner_function(length_ms)
+            done.release()
+
+        with Trace(1, SAMPLE_HZ=1000) as trace:
+            for number in range(500):
+                done = _thread.allocate_lock()
+                done.acquire()
+                # Most have ended when they could be named.
+                _thread.start_new_thread(run, (20 if number % 50 == 0 else 1, done))
+                with done:
+                    pass
+        self.check_account(trace)
+        seen = {int(line.split("/")[-1].split()[0]) for line in trace.lines("inner_function")}
+        self.assertTrue(seen)
+        self.assertEqual(seen - tids, set())
 
     def test_stacks_that_change_all_the_time(self):
         """Threads that come and go, short calls, generators, code that is made up and freed: read while it changes."""

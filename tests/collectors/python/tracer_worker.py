@@ -12,6 +12,9 @@ import threading
 
 from traced import DRIVER, INTERPRETERS, MONITORING, STORE_BYTES, Trace, outer_function, raises, recurse, spin, sub_interpreter
 
+# Its functions are called with the GIL, which those of DRIVER are not.
+KEEPING_THE_LOCK = ctypes.PyDLL(os.environ["JOBSCOPE_TEST_DRIVER"])
+
 
 def has_many_stacks(level):
     leave, there = threading.Event(), threading.Semaphore(0)
@@ -79,7 +82,7 @@ def holds_the_lock(level):
     with Trace(int(level)) as trace:
         outer_function(50)
         DRIVER.driver_stop_later(100)
-        ctypes.PyDLL(None).usleep(2_500_000)
+        KEEPING_THE_LOCK.driver_await_end()
     check_held_lock(level, trace)
     # Of the 2 s that the session waits for a collector.
     assert trace.report["longest_verb_ms"] < 1800, trace.report
@@ -97,7 +100,7 @@ def never_gives_the_lock(level):
     with Trace(int(level), start=False) as trace:
         DRIVER.driver_start_later(100)
         DRIVER.driver_stop_later(1500)  # a busy machine may be a second late with the start
-        ctypes.PyDLL(None).usleep(4_200_000)
+        KEEPING_THE_LOCK.driver_await_end()
         # What was late comes now, within a few switch intervals, and finds that it is not wanted any more.
         spin(100)
         assert sys.getprofile() is None
