@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "collectors/cuda/libraries/other_profilers.h"
 #include "collectors/cuda/session_warnings.h"
 #include "collectors/cuda/tracing/left_kinds.h"
 #include "collectors/cuda/tracing/state_log.h"
@@ -134,7 +135,7 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   if (std::exchange(phase_, Phase::kEnded) != Phase::kRecording) {
     if (!abandoned_ && !tracing_.End(limits_.end)) Abandon();
     // What was recorded since Arm, whose memory Report then releases.
-    pool_.SetMode(BufferPool::Mode::kIdle);
+    pool_.EndRecording(0);
     (void)reader_.Discard();
     return absl::OkStatus();  // Report detaches
   }
@@ -146,7 +147,11 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   const absl::Duration rest = std::max(Until(deadline), kLeastCallLimit);
   const uint64_t mark = pool_.Mark();
   if (!abandoned_ && !tracing_.End(std::min(rest, limits_.end))) Abandon();
-  TakeLastRecords(deadline, mark);
+  if (LeftKinds::Get().kernels_stay()) {
+    TakeLastKernels(deadline, mark);
+  } else {
+    TakeLastRecords(deadline);
+  }
   AddKnots();
   held_.EmitUntil(UINT64_MAX, ticks_.Now());
   CloseAccount();
@@ -194,36 +199,42 @@ void CudaSession::EmitSettled() {
 }
 
 // CUPTI's own thread may deliver forced buffers a little later. What is returned until the buffers
-// are written off is read here, what is returned after that counts as late. Only buffers from
-// before the end of tracing count.
-void CudaSession::TakeLastRecords(absl::Time deadline, uint64_t mark) {
-  if (LeftKinds::Get().kernels_stay()) return TakeLastKernels(deadline, mark);
+// are written off is read here, what is returned after that counts as late.
+void CudaSession::TakeLastRecords(absl::Time deadline) {
   const absl::Time last = SteadyNow() + kLastBuffers;
-  while (!abandoned_ && pool_.LentWithRecords(mark) > 0 && SteadyNow() < last) {
+  while (!abandoned_ && pool_.LentWithRecords() > 0 && SteadyNow() < last) {
     absl::SleepFor(absl::Milliseconds(1));
   }
-  CloseBuffers(deadline, mark);
+  pool_.EndRecording(UINT64_MAX);
+  overdue_buffers_ = pool_.WriteOff();
+  ReadRest(deadline);
 }
 
 // Where kernels are still traced, some calls come only with the forced flush of the end, and their
-// kernels later (observed with CUPTI 12.9).
+// kernels later (observed with CUPTI 12.9). Buffers from after `mark` hold nothing of the session.
 void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
   const absl::Time last = SteadyNow() + (work_in_flight_ ? kLastBuffers : limits_.work_in_flight);
   while (!abandoned_) {
     const bool all = reader_.Read(Until(deadline));
-    if (all && pool_.LentWithRecords(mark) == 0 && held_.InFlight() == 0) break;
+    overdue_buffers_ = pool_.LentWithRecords(mark);
+    if (all && overdue_buffers_ == 0 && held_.InFlight() == 0) break;
     const StateLog& state = StateLog::Get();
     if (SteadyNow() >= std::min(last, deadline) || state.exits() || state.fatal()) break;
     absl::SleepFor(absl::Milliseconds(5));
     if (!tracing_.Flush(std::max(Until(deadline), kLeastCallLimit))) Abandon();
   }
-  CloseBuffers(deadline, mark);
+  // Not written off: CUPTI goes on filling them.
+  pool_.EndRecording(0);
+  ReadRest(deadline);
+  // Takes from CUPTI what it holds: another profiler may register its callbacks next.
+  const bool take = !abandoned_ && pool_.null_is_safe() && !TorchProfilerRecords();
+  if (take && !tracing_.Flush(std::max(Until(deadline), kLeastCallLimit), /*forced=*/true)) {
+    Abandon();
+  }
 }
 
-void CudaSession::CloseBuffers(absl::Time deadline, uint64_t mark) {
-  pool_.SetMode(BufferPool::Mode::kIdle);
-  overdue_buffers_ = pool_.WriteOff(mark);
-  // Too many to read before Stop's caller times out: counted, like discarded ones.
+// Too many to read before Stop's caller times out are counted, like discarded ones.
+void CudaSession::ReadRest(absl::Time deadline) {
   if (!reader_.Read(Until(deadline))) account_.unread_records += reader_.Discard();
 }
 

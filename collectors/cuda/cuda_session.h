@@ -79,9 +79,9 @@ class CudaSession {
   // has not ended. A flush may take longer, until `stop_deadline`: abandoning one would lose all of
   // its records.
   bool AwaitWork(absl::Time stop_deadline);
-  void TakeLastRecords(absl::Time deadline, uint64_t mark);
+  void TakeLastRecords(absl::Time deadline);
   void TakeLastKernels(absl::Time deadline, uint64_t mark);
-  void CloseBuffers(absl::Time deadline, uint64_t mark);
+  void ReadRest(absl::Time deadline);
   // CUPTI hangs: makes no further calls to it.
   void Abandon();
   // Unsubscribes, and finalizes CUPTI if that is wanted and safe.

@@ -64,6 +64,13 @@ std::string FindStragglerDetector() {
 
 bool PyTorchHasCuda() { return !FindLoadedLibrary(kPyTorchCuda).empty(); }
 
+std::string FindXla() {
+  for (const auto& [library, named] : kFrameworks) {
+    if (!FindLoadedLibrary(library).empty()) return std::string(named);
+  }
+  return {};
+}
+
 OtherProfiler FindOtherProfiler(absl::Duration timeout) {
   const std::vector<std::string> mapped = LoadedLibraries();
   const std::string named = OwnVariable("CUDA_INJECTION64_PATH").value_or("");

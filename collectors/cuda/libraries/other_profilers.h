@@ -34,6 +34,10 @@ std::string FindStragglerDetector();
 // Returns whether a PyTorch with CUDA support is loaded: its Kineto may subscribe at any time.
 bool PyTorchHasCuda();
 
+// Returns the framework that is loaded and has a tracer of XLA's, JAX or TensorFlow; empty: none.
+// That tracer frees each buffer that CUPTI returns, whoever lent it.
+std::string FindXla();
+
 // Searches the loaded libraries, and asks PyTorch whether its profiler records. Blocks for at most
 // `timeout` until it has ended, because jobscope's own captures run it briefly. PyTorch before 2.2
 // cannot be queried and counts as idle. Acquires the loader's lock.

@@ -16,8 +16,9 @@ constexpr int kTries = 16;
 constexpr double kMaxSlew = 0.0015;
 // The same where the rate is a guess.
 constexpr double kMaxError = 0.02;
-// Distance of two readings for that guess.
+// Least distance of two readings for that guess, in ns and in brackets.
 constexpr double kGuessNs = 20'000;
+constexpr double kGuessBrackets = 200;
 // Minimum distance of two knots for a usable rate.
 constexpr uint64_t kMinKnotDistanceNs = 10'000'000;
 // Bounds the knots: hours at ten per second, longer than any record is held. Beyond it the oldest
@@ -62,7 +63,8 @@ void ClockMap::BeginPiece(Knot* first) {
   do {
     next = ReadBoth();
     if (next.ticks <= first->ticks) return;  // no clock, or none that runs
-  } while (static_cast<double>(next.ticks - first->ticks) < kGuessNs * ticks_per_ns_);
+  } while (static_cast<double>(next.ticks - first->ticks) <
+           std::max(kGuessNs * ticks_per_ns_, kGuessBrackets * max_bracket_ticks_));
   const double ticks = static_cast<double>(next.ticks - first->ticks);
   const double units = static_cast<double>(static_cast<int64_t>(next.time - first->time));
   if (units <= 0 || std::abs(ticks / units - ticks_per_ns_) <= ticks_per_ns_ * kMaxError) return;
@@ -83,7 +85,14 @@ void ClockMap::AddKnot() {
     if (ticks <= static_cast<double>(kMinKnotDistanceNs) * ticks_per_ns_) return;
     const double allowed =
         ticks * (source_ == Rate::kGuessed ? kMaxError : kMaxSlew) + 2 * max_bracket_ticks_;
-    if (std::abs(units * rate_ - ticks) > allowed) {
+    const bool was_wrong =
+        source_ == Rate::kGuessed &&
+        std::abs(units * ticks_per_ns_ - ticks) <= ticks * kMaxSlew + 2 * max_bracket_ticks_;
+    if (was_wrong) {
+      source_ = Rate::kNanoseconds;
+      rate_ = ticks_per_ns_;
+      knot.rate = last.rate = ticks / units;
+    } else if (std::abs(units * rate_ - ticks) > allowed) {
       ++steps_;
       BeginPiece(&knot);
     } else {

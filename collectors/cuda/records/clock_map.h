@@ -23,7 +23,7 @@ class ClockMap {
   ClockMap(Read cupti_time, Read ticks, double ticks_per_second);
 
   // Adds the narrowest of a few bracketed readings as the next knot. Takes some microseconds, at
-  // the first knot and after a step 20 more.
+  // the first knot and after a step some 20 more.
   void AddKnot();
   // Sets the ticks' rate, more exactly than the constructor knew it.
   void SetRate(double ticks_per_second);

@@ -148,6 +148,17 @@ bool Attachment::Subscribe() {
         "the job; to trace the GPUs, start the job without the straggler detector"));
     return false;
   }
+  if (LeftKinds::NeverDisable(api_->version, kKindConcurrentKernel) && api_->version < kCupti12_9) {
+    if (const std::string xla = FindXla(); !xla.empty()) {
+      status_ = absl::FailedPreconditionError(absl::StrCat(
+          "CUPTI ", CuptiVersionText(api_->version),
+          " cannot stop tracing kernels safely, and the buffers that it then needs would crash ",
+          xla,
+          "'s own tracer at its next recording; capture with --device_tracer=framework, or use "
+          "libcupti 12.9 or 13"));
+      return false;
+    }
+  }
   const bool beside_kineto = PyTorchHasCuda();
   call = "cuptiSubscribe";
   const CuptiResult result = api_->cuptiSubscribe(&subscriber_, &OnCallback, nullptr);
@@ -353,7 +364,9 @@ void Attachment::Disable() {
 void Attachment::End() {
   if (!enabled_.empty()) Flush(/*forced=*/!TorchProfilerRecords());
   Disable();
-  Flush(/*forced=*/!TorchProfilerRecords());
+  // Where kernels stay traced, it would hand over those that were launched since then, without times
+  // and without their calls.
+  Flush(/*forced=*/!TorchProfilerRecords() && !LeftKinds::Get().kernels_stay());
   CountDropped();
 }
 

@@ -58,6 +58,16 @@ bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::s
   return true;
 }
 
+void BufferPool::SetMode(Mode mode) {
+  if (mode == Mode::kRecording) late_before_.store(UINT64_MAX, std::memory_order_relaxed);
+  mode_.store(mode, std::memory_order_seq_cst);
+}
+
+void BufferPool::EndRecording(uint64_t mark) {
+  late_before_.store(mark, std::memory_order_relaxed);
+  SetMode(Mode::kIdle);
+}
+
 bool BufferPool::Claim(size_t slot, uint32_t from) {
   return slots_[slot].state.compare_exchange_strong(from, kLent, std::memory_order_acq_rel);
 }
@@ -92,6 +102,8 @@ void BufferPool::Request(uint8_t** buffer, size_t* size, size_t* max_records) {
   *max_records = 0;  // no limit
   const size_t count = pool.slots();
   if (pool.base_.load(std::memory_order_acquire) == nullptr) return;
+  // Where kernels stay traced: the next profiler of the process would get what is lent now.
+  if (pool.mode_.load(std::memory_order_relaxed) == Mode::kIdle && pool.null_is_safe()) return;
   // The lowest free one: low slots are mapped, and suffice while the reader keeps up. At most 1,024
   // loads, once per MiB of records.
   for (size_t slot = 0; slot < count; ++slot) {
@@ -143,10 +155,9 @@ void BufferPool::Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffe
   }
   while (state == kLent || state == kOverdue || state == kForsaken) {
     if (!slot.state.compare_exchange_weak(state, kFree, std::memory_order_acq_rel)) continue;
-    if (valid != 0 && slot.lent_at.load(std::memory_order_relaxed) <
-                          pool.end_of_session_.load(std::memory_order_relaxed)) {
-      pool.late_.fetch_add(1, std::memory_order_relaxed);
-    }
+    const bool of_session = state != kLent || slot.lent_at.load(std::memory_order_relaxed) <
+                                                  pool.late_before_.load(std::memory_order_relaxed);
+    if (valid != 0 && of_session) pool.late_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
 }
@@ -168,14 +179,12 @@ std::optional<BufferPool::Full> BufferPool::TakeFull() {
 
 void BufferPool::Free(size_t slot) { slots_[slot].state.store(kFree, std::memory_order_release); }
 
-size_t BufferPool::WriteOff(uint64_t mark) {
-  end_of_session_.store(mark, std::memory_order_relaxed);
+size_t BufferPool::WriteOff() {
   size_t count = 0;
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
     uint32_t expected = kLent;
-    if (slots_[slot].state.load(std::memory_order_acquire) == kLent &&
-        slots_[slot].lent_at.load(std::memory_order_relaxed) < mark && HoldsRecords(slot) &&
+    if (slots_[slot].state.load(std::memory_order_acquire) == kLent && HoldsRecords(slot) &&
         slots_[slot].state.compare_exchange_strong(expected, kOverdue, std::memory_order_acq_rel)) {
       ++count;
     }

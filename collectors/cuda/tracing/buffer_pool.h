@@ -32,7 +32,7 @@ class BufferPool {
   static constexpr size_t kDiscardBuffers = 8;
 
   enum class Mode {
-    kIdle,       // no session: returned buffers are discarded
+    kIdle,       // no session: returned buffers are discarded, and CUPTI gets none if null is safe
     kArmed,      // before the start: if no buffer is free, the oldest records are discarded
     kRecording,  // if no buffer is free, new records are lost
   };
@@ -47,7 +47,11 @@ class BufferPool {
   // counts. False: the system refused; `error` gives the reason. `null_is_safe`: CUPTI accepts a
   // null buffer.
   bool Prepare(size_t buffers, size_t ready, bool null_is_safe, std::string* error);
-  void SetMode(Mode mode) { mode_.store(mode, std::memory_order_seq_cst); }
+  void SetMode(Mode mode);
+  // Ends recording: the pool is idle. What CUPTI got before `mark` and returns from now on counts as
+  // late.
+  void EndRecording(uint64_t mark);
+  bool null_is_safe() const { return null_is_safe_.load(std::memory_order_relaxed); }
 
   static void Request(uint8_t** buffer, size_t* size, size_t* max_records);
   static void Complete(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
@@ -63,10 +67,9 @@ class BufferPool {
   // Takes the oldest returned buffer; it belongs to the caller until Free.
   std::optional<Full> TakeFull();
   void Free(size_t slot);
-  // Stops waiting for the buffers with records that CUPTI got before `mark` and holds:
-  // LentWithRecords ignores them until they are returned, which counts as late. Returns their
-  // number. What CUPTI got since then holds nothing of the session.
-  size_t WriteOff(uint64_t mark = UINT64_MAX);
+  // Stops waiting for the buffers with records that CUPTI holds: LentWithRecords ignores them until
+  // they are returned, which counts as late. Returns their number.
+  size_t WriteOff();
   // Tells that CUPTI was finalized and will not return the buffers it holds. The next Prepare
   // abandons them; they are reused only after the next Forsake: one of its threads may still write
   // to them. Any thread.
@@ -123,7 +126,7 @@ class BufferPool {
   std::atomic<bool> forsake_{false};  // at the next Prepare
   std::atomic<uint64_t> next_order_{1};
   std::atomic<uint64_t> next_lent_{1};
-  std::atomic<uint64_t> end_of_session_{UINT64_MAX};  // in the order of next_lent_
+  std::atomic<uint64_t> late_before_{0};  // in the order of next_lent_
   std::array<Slot, kMaxBuffers + kDiscardBuffers> slots_;
 
   uint64_t times_forsaken_ = 0;  // used only by the collector's thread
