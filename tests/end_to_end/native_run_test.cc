@@ -260,14 +260,29 @@ TEST_F(NativeRunTest, ACutConnectionCostsNothing) {
   ExpectEveryNumber(EventsOf(account));
 }
 
+// Returns the worker's current step; -1: unknown.
+int64_t StepOf(const std::string& address) {
+  Subprocess check({CAPTURE_PROGRAM, "check", "--json", "--service_addr=" + address});
+  if (check.Wait() != 0) return -1;
+  return json::parse(check.out()).value("/workers/0/current_step"_json_pointer, int64_t{-1});
+}
+
 TEST_F(NativeRunTest, AKilledWorkerLeavesATruncatedTrace) {
   ClockWorker& killed = StartWorker({"--scopes_per_second=50000", "--step_ms=5"});
   ClockWorker& other = StartWorker({});
   TcpProxy proxy(killed.address());
   const std::unique_ptr<Subprocess> capture = StartCapture(
-      {proxy.address(), other.address()}, {"--duration_ms=2000", "--resume_timeout_ms=500"});
+      {proxy.address(), other.address()}, {"--duration_ms=6000", "--resume_timeout_ms=500"});
   const absl::Time limit = absl::Now() + absl::Seconds(20);
-  while (proxy.bytes_back() < 500'000 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  const auto await_bytes = [&](uint64_t bytes) {
+    while (proxy.bytes_back() < bytes && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  };
+  await_bytes(500'000);
+  // On a busy machine no step may have ended until here. What has been recorded comes in order.
+  const int64_t recorded = StepOf(killed.address());
+  while (StepOf(killed.address()) < recorded + 2 && absl::Now() < limit) {
+  }
+  await_bytes(proxy.bytes_back() + 200'000);
   killed.process().Signal(SIGKILL);
   const json manifest = Finish(capture.get(), 0);
   ASSERT_TRUE(manifest.is_object()) << capture->err();
