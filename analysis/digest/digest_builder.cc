@@ -62,8 +62,8 @@ StepThread ChooseStepThread(WorkerTrace* trace) {
   return chosen;
 }
 
-// Returns the threads that work while the step thread waits for them: PyTorch runs the backward pass
-// of devices on separate ones.
+// Returns the threads that work while the step thread waits for them: PyTorch runs the backward
+// pass of devices on separate ones.
 std::vector<HostLine*> HelpersOf(const StepThread& thread, const WorkerTrace& trace) {
   std::vector<HostLine*> helpers;
   for (const auto& [id, line] : trace.threads) {
@@ -121,8 +121,8 @@ std::vector<CollectiveEvent> CollectivesOf(const StepThread& thread, std::vector
   return all;
 }
 
-// Adds to the names the helpers' part of steps. It is estimated: of each name the part of the thread's
-// time that lies in `accounts`.
+// Adds to the names the helpers' part of steps. It is estimated: of each name the part of the
+// thread's time that lies in `accounts`.
 void AddStepTimesOfHelpers(const std::vector<Interval>& accounts,
                            const std::vector<HostLine*>& helpers, NameTable* operators) {
   const Intervals in_steps = Union(accounts);

@@ -80,8 +80,8 @@ struct Partition {
 
 // Divides accounts into classes. Each instant belongs to the first of these that covers it: device
 // compute, input, a collective, device copies, compilation, garbage collection, GIL, launch, host
-// (these two also of helpers), unexplained. Time in which the step's thread was not running is then subtracted from host, launch
-// and unexplained in proportion, at most their sum.
+// (these two also of helpers), unexplained. Time in which the step's thread was not running is then
+// subtracted from host, launch and unexplained in proportion, at most their sum.
 Partition PartitionSteps(const std::vector<StepSpan>& steps, const std::vector<Interval>& accounts,
                          const RecordedTimes& times);
 

@@ -35,7 +35,7 @@ std::string FindStragglerDetector();
 bool PyTorchHasCuda();
 
 // Returns the framework that is loaded and has a tracer of XLA's, JAX or TensorFlow; empty: none.
-// That tracer frees each buffer that CUPTI returns, whoever lent it.
+// That tracer frees each buffer that CUPTI returns, also those of others.
 std::string FindXla();
 
 // Searches the loaded libraries, and asks PyTorch whether its profiler records. Blocks for at most

@@ -58,7 +58,7 @@ struct Window {
 // Encodes activities as XPlane events:
 //
 //   /device:GPU:<n>       one line per stream (and further lanes where nodes of a graph overlap):
-//                         kernels, copies, memsets, whole graphs
+//                         kernels, copies, memsets
 //   /host:CPU             CUDA calls on the lines of their threads, memory events on their own line
 //   /device:CUSTOM:CUDA   waits, CUPTI's overhead, unified memory: what XProf would mistake for
 //                         GPU work

@@ -364,8 +364,8 @@ void Attachment::Disable() {
 void Attachment::End() {
   if (!enabled_.empty()) Flush(/*forced=*/!TorchProfilerRecords());
   Disable();
-  // Where kernels stay traced, it would hand over those that were launched since then, without times
-  // and without their calls.
+  // Where kernels stay traced, it would hand over those that were launched since then, without
+  // times and without their calls.
   Flush(/*forced=*/!TorchProfilerRecords() && !LeftKinds::Get().kernels_stay());
   CountDropped();
 }

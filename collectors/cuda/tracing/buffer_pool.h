@@ -48,8 +48,8 @@ class BufferPool {
   // null buffer.
   bool Prepare(size_t buffers, size_t ready, bool null_is_safe, std::string* error);
   void SetMode(Mode mode);
-  // Ends recording: the pool is idle. What CUPTI got before `mark` and returns from now on counts as
-  // late.
+  // Ends recording: the pool is idle. What CUPTI got before `mark` and returns from now on counts
+  // as late.
   void EndRecording(uint64_t mark);
   bool null_is_safe() const { return null_is_safe_.load(std::memory_order_relaxed); }
 

@@ -10,8 +10,8 @@
 
 namespace jobscope::cuda {
 
-// The user's choice, from JOBSCOPE_CUPTI_FINALIZE. Off by default, because finalizing has not been
-// tested on a GPU and its failures happen on application threads.
+// The user's choice, from JOBSCOPE_CUPTI_FINALIZE. Off by default, because its failures happen on
+// application threads, and it gains nothing where it was measured.
 enum class FinalizeChoice {
   kNever,      // any other value
   kByVersion,  // "auto": if the table calls it safe

@@ -62,8 +62,8 @@ class RawStacks {
   using CodeKey = std::tuple<uint64_t, uint64_t, uint64_t, int32_t>;
 
   uint64_t TopFrame(uint64_t thread);
-  // Returns whether the state is still the thread's: another thread's may take its memory, and until
-  // 3.11 a new state has the ids of the thread that makes it.
+  // Returns whether the state is still the thread's: another thread's may take its memory, and
+  // until 3.11 a new state has the ids of the thread that makes it.
   bool IsStill(const Thread& thread);
   bool ReadChain(uint64_t frame, RawStack* stack);
   bool Resolve(RawStack* stack);

@@ -36,7 +36,7 @@ TEST_F(OneWorkerTest, WaitsForItsInput) {
   EXPECT_FALSE(report["workers"][0]["classes_ms"].contains("device_compute"));
 }
 
-// PyTorch runs the backward pass of a GPU on a thread of its own, for which the step's thread waits.
+// PyTorch runs the backward pass of a GPU on its own thread, for which the step's thread waits.
 TEST_F(OneWorkerTest, TheBackwardPassOnItsThreadIsHostWork) {
   TraceFile trace;
   for (int step = 0; step < 20; ++step) {

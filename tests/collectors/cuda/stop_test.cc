@@ -253,7 +253,7 @@ TEST_F(CudaKernelsStayTest, WhereSwitchingThemOffCanBlockTheJob) {
                   ElementsAre(HasSubstr("goes on tracing kernels after the capture")));
       // In nobody's capture.
       for (int k = 0; k < 10'000; ++k) gpu().Launch(kAdd);
-      // What is lent now the next profiler gets, which may free it. Before 12.9 no buffer is a crash.
+      // What is lent now the next profiler gets, which may free it. Before 12.9 CUPTI needs one.
       void* const buffer = gpu().Take();
       EXPECT_EQ(buffer == nullptr, version >= cuda::kCupti12_9);
       if (buffer != nullptr) gpu().Return(buffer, nullptr, 0);

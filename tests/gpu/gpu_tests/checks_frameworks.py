@@ -207,6 +207,7 @@ def jax_without_code(fixture):
                 "lost": trace.entry.get("lost_by_cause"), "warnings": trace.entry.get("warnings", []),
             }
             require(measured[tracer]["kernels"] >= 100, f"few kernels with {tracer}: {measured}")
+            require(measured[tracer]["steps"] >= 98, f"few steps with {tracer}: {measured}")
         require(worker.end() == 0, f"the job did not end well: {worker.errors()}")
     return {"jax": worker.first["jax"], **measured}
 
