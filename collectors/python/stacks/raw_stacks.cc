@@ -103,6 +103,12 @@ uint64_t RawStacks::TopFrame(uint64_t thread) {
   return frame;
 }
 
+int64_t RawStacks::ReadTid(const Thread& thread) {
+  if (layout_.unique_is_native) return static_cast<int64_t>(thread.unique);
+  int32_t tid = 0;
+  return memory_.Read(thread.ident + tid_offset_.load(std::memory_order_relaxed), &tid) ? tid : 0;
+}
+
 bool RawStacks::IsStill(const Thread& thread) {
   uint64_t ident = 0;
   uint64_t unique = 0;

@@ -9,6 +9,7 @@
 #ifndef COLLECTORS_PYTHON_STACKS_RAW_STACKS_H_
 #define COLLECTORS_PYTHON_STACKS_RAW_STACKS_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -53,6 +54,11 @@ class RawStacks {
     uint64_t unique = 0;
   };
   bool ReadThreads(std::vector<Thread>* threads);
+  // Returns the OS id of a thread; 0: it begins or has ended. Without the GIL, and without touching
+  // memory that the thread may give back.
+  int64_t ReadTid(const Thread& thread);
+  // See OffsetOfTid. Before any ReadTid in the process.
+  static void SetTidOffset(size_t offset) { tid_offset_.store(offset, std::memory_order_relaxed); }
   // Reads one stack. Without the GIL. False: several tries gave inconsistent data; the thread
   // changes too fast, or has ended.
   bool ReadStack(const Thread& thread, RawStack* stack);
@@ -80,6 +86,7 @@ class RawStacks {
   uint64_t text_type_ = 0;
   size_t frame_bytes_ = 0;
   size_t code_bytes_ = 0;
+  static inline std::atomic<size_t> tid_offset_{0};
   HashMap<CodeKey, uint32_t> ids_;
   HashMap<uint64_t, uint64_t> outermost_;  // by unique: outermost code object when last seen
   std::vector<char> buffer_;

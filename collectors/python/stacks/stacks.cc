@@ -77,12 +77,12 @@ bool StackReader::CheckRaw() {
   // While the GIL is held no thread changes its stack. One that runs a function suffices.
   const uint64_t until_ns =
       MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kCheckBudget));
-  size_t compared = 0;
+  std::vector<uint64_t> compared;
   intptr_t position = 0;
   Object* key = nullptr;
   Object* frame = nullptr;
   while (api_.Dict_Next(frames.get(), &position, &key, &frame) != 0) {
-    if (compared > 0 && MonotonicNs() >= until_ns) break;
+    if (!compared.empty() && MonotonicNs() >= until_ns) break;
     const auto ident = static_cast<uint64_t>(api_.Long_AsLongLong(key));
     const auto thread = std::find_if(threads_.begin(), threads_.end(),
                                      [&](const auto& one) { return one.ident == ident; });
@@ -94,10 +94,14 @@ bool StackReader::CheckRaw() {
                     [](uint32_t id, const StackFrame& at) { return id == at.code; })) {
       return false;
     }
-    ++compared;
+    compared.push_back(ident);
   }
   api_.Err_Clear();
-  return compared > 0;
+  if (compared.empty()) return false;
+  if (raw_->unique_is_native()) return true;
+  const std::optional<size_t> offset = OffsetOfTid(compared);
+  if (offset.has_value()) RawStacks::SetTidOffset(*offset);
+  return offset.has_value();
 }
 
 StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
@@ -117,8 +121,7 @@ StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
       } else {
         looked_at_.insert(thread.ident);
         // Before the stack, after which the thread is known to be the same.
-        tid = raw_->unique_is_native() ? static_cast<int64_t>(thread.unique)
-                                       : TidOfPthread(thread.ident);
+        tid = raw_->ReadTid(thread);
         read = tid != 0 && raw_->ReadStack(thread, &raw);
       }
     }
