@@ -114,7 +114,7 @@ StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
   RawStack raw;
   for (const RawStacks::Thread& thread : threads_) {
     bool read = false;
-    int64_t tid = 0;  // stays so of a state whose thread begins or ends
+    int64_t tid = 0;
     if (!looked_at_.contains(thread.ident)) {
       if (!round.stacks.empty() && MonotonicNs() >= until_ns) {
         round.whole = false;
@@ -122,7 +122,8 @@ StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
         looked_at_.insert(thread.ident);
         // Before the stack, after which the thread is known to be the same.
         tid = raw_->ReadTid(thread);
-        read = tid != 0 && raw_->ReadStack(thread, &raw);
+        if (tid == 0) continue;  // it begins, or has ended
+        read = raw_->ReadStack(thread, &raw);
       }
     }
     // A thread that has left its last function may keep its state.
@@ -156,22 +157,23 @@ StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
 }
 
 void StackReader::Name(absl::Duration budget, StackRound* round) {
-  const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
   if (known_.size() > 2 * round->idents.size() + 16) known_.clear();
   // A thread may have ended since, and another one may have its number: with the GIL held, one that
   // is still there stays.
   if (!raw_->ReadThreads(&threads_)) threads_.clear();
+  HashMap<uint64_t, uint64_t> lives;  // ident -> unique
+  for (const RawStacks::Thread& thread : threads_) lives[thread.ident] = thread.unique;
+  const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
+  bool named = false;  // one at least, or it would never end
   for (ThreadStack& stack : round->stacks) {
     if (!stack.name.empty()) continue;
-    if (MonotonicNs() >= until_ns) break;
-    const bool lives =
-        std::any_of(threads_.begin(), threads_.end(), [&stack](const RawStacks::Thread& thread) {
-          return thread.ident == stack.ident && thread.unique == stack.unique;
-        });
-    if (!lives) {
+    if (const auto living = lives.find(stack.ident);
+        living == lives.end() || living->second != stack.unique) {
       stack.name = kUnknownName;
       continue;
     }
+    if (named && MonotonicNs() >= until_ns) break;
+    named = true;
     const Ref key(api_, api_.Long_FromLongLong(static_cast<int64_t>(stack.ident)));
     if (!key) break;
     Known& known = Identify(stack.ident, key.get());

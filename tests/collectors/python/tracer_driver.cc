@@ -103,7 +103,8 @@ class Session {
 
   void AwaitEnd() {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return ended_; });
+    // A session that needs the GIL to end would wait for ever.
+    (void)changed_.wait_for(lock, std::chrono::seconds(30), [this] { return ended_; });
   }
 
   absl::Status Write(const char* path) const {

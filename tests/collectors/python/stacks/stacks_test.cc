@@ -45,7 +45,9 @@ class StacksTest : public ::testing::Test {
     for (size_t i = 0; i < threads_.size(); ++i) {
       threads_[i][1] = i + 1 < threads_.size() ? AddressOf(threads_[i + 1]) : 0;
       threads_[i][2] = AddressOf(g_interpreter);
-      threads_[i][22] = threads_[i][32] = 7 + i;  // ident, unique
+      descriptors_[i][0] = 70 + i;                   // the OS id
+      threads_[i][22] = AddressOf(descriptors_[i]);  // ident
+      threads_[i][32] = 7 + i;                       // unique
       Run(i, AddressOf(frame_));
     }
     codes_ = std::make_unique<CodeTable>(api_, trace_);
@@ -54,6 +56,7 @@ class StacksTest : public ::testing::Test {
 
   // The thread's innermost frame is at `frame`; 0: it runs no function.
   void Run(size_t thread, uint64_t frame) { threads_[thread][3] = frame; }
+  uint64_t IdentOf(size_t thread) const { return AddressOf(descriptors_[thread]); }
   StackRound Read() { return reader_->ReadWithoutGil(absl::InfiniteDuration()); }
 
   int code_type_ = 0;
@@ -62,6 +65,7 @@ class StacksTest : public ::testing::Test {
   Words code_ = {};
   Words frame_ = {};
   std::array<Words, 2> threads_ = {};
+  std::array<Words, 2> descriptors_ = {};  // the C library's
   Api api_;
   TraceApi trace_;
   std::unique_ptr<CodeTable> codes_;
@@ -71,27 +75,36 @@ class StacksTest : public ::testing::Test {
 TEST_F(StacksTest, ThreadsThatRunAreListedWithTheirStacks) {
   const StackRound round = Read();
   EXPECT_TRUE(round.whole);
-  EXPECT_THAT(round.idents, ElementsAre(7, 8));
+  EXPECT_THAT(round.idents, ElementsAre(IdentOf(0), IdentOf(1)));
   ASSERT_THAT(round.stacks, SizeIs(2));
+  EXPECT_EQ(round.stacks[1].tid, 71);
   ASSERT_THAT(round.stacks[1].frames, SizeIs(1));
   EXPECT_EQ(codes_->Name(round.stacks[1].frames[0].code), "$f:0 f");
 }
 
 // It may keep its state, and would appear to run its last function until the end.
 TEST_F(StacksTest, AThreadThatHasLeftPythonIsNotListed) {
-  ASSERT_THAT(Read().idents, ElementsAre(7, 8));
+  ASSERT_THAT(Read().idents, ElementsAre(IdentOf(0), IdentOf(1)));
   Run(1, 0);
-  EXPECT_THAT(Read().idents, ElementsAre(7));
+  EXPECT_THAT(Read().idents, ElementsAre(IdentOf(0)));
   Run(0, 0);
+  EXPECT_THAT(Read().idents, IsEmpty());
+}
+
+// Python may keep the state of a thread that has ended without its knowledge.
+TEST_F(StacksTest, AThreadThatHasEndedIsNotListed) {
+  descriptors_[0][0] = 0;
+  EXPECT_THAT(Read().idents, ElementsAre(IdentOf(1)));
+  threads_[1][22] = 8;  // its descriptor is not mapped any more
   EXPECT_THAT(Read().idents, IsEmpty());
 }
 
 TEST_F(StacksTest, AThreadWhoseStackCannotBeReadIsListed) {
   Run(1, 8);  // nothing is mapped there
   const StackRound round = Read();
-  EXPECT_THAT(round.idents, ElementsAre(7, 8));
+  EXPECT_THAT(round.idents, ElementsAre(IdentOf(0), IdentOf(1)));
   ASSERT_THAT(round.stacks, SizeIs(1));
-  EXPECT_EQ(round.stacks[0].ident, 7u);
+  EXPECT_EQ(round.stacks[0].ident, IdentOf(0));
 }
 
 // From 3.15 on each thread has a frame that is no function; the structs are those of 3.12.
@@ -107,7 +120,8 @@ TEST_F(StacksTest, AThreadWithoutAFunctionIsNotListed) {
   code_[14] = code_[16] = AddressOf(text_);
   cframe[0] = AddressOf(frame_);
   threads_[0][7] = AddressOf(cframe);
-  threads_[0][17] = 7;
+  threads_[0][17] = 7;  // ident
+  threads_[0][18] = 7;  // unique, the OS id
   threads_[0][1] = 0;
   g_interpreter[9] = AddressOf(threads_[0]);
   api_.minor = 12;
