@@ -62,14 +62,11 @@ StepThread ChooseStepThread(WorkerTrace* trace) {
   return chosen;
 }
 
-// Returns the threads that work while the step thread waits for them: PyTorch runs the backward
-// pass of devices on separate ones.
+// Returns the threads that work while the step thread waits for them.
 std::vector<HostLine*> HelpersOf(const StepThread& thread, const WorkerTrace& trace) {
   std::vector<HostLine*> helpers;
   for (const auto& [id, line] : trace.threads) {
-    const auto name = trace.thread_names.find(id);
-    if (line.get() == thread.line || name == trace.thread_names.end()) continue;
-    if (name->second.rfind("pt_autograd", 0) == 0) helpers.push_back(line.get());
+    if (line.get() != thread.line && line->is_helper()) helpers.push_back(line.get());
   }
   return helpers;
 }
@@ -88,6 +85,8 @@ RecordedTimes TimesOf(const StepThread& thread, const std::vector<HostLine*>& he
   for (const HostLine* const line : helpers) {
     const std::vector<BusyBlock>& busy = line->times().busy;
     times.busy.insert(times.busy.end(), busy.begin(), busy.end());
+    times.compilation = Union(times.compilation, line->times().compilation);
+    times.garbage_collection = Union(times.garbage_collection, line->times().garbage_collection);
     times.helper_launch = Union(times.helper_launch, line->times().launch);
     times.helper_host = Union(times.helper_host, line->times().host);
   }
@@ -122,15 +121,18 @@ std::vector<CollectiveEvent> CollectivesOf(const StepThread& thread, std::vector
 }
 
 // Adds to the names the helpers' part of steps. It is estimated: of each name the part of the
-// thread's time that lies in `accounts`.
+// threads' time that lies in `accounts`; where several work at once, time counts once.
 void AddStepTimesOfHelpers(const std::vector<Interval>& accounts,
                            const std::vector<HostLine*>& helpers, NameTable* operators) {
-  const Intervals in_steps = Union(accounts);
+  Intervals together;
+  double all_ns = 0;
   for (const HostLine* const line : helpers) {
-    const Intervals& host = line->times().host;
-    const auto all_ns = static_cast<double>(Length(host));
-    if (all_ns <= 0) continue;
-    const double share = static_cast<double>(Length(Intersect(host, in_steps))) / all_ns;
+    together = Union(together, line->times().host);
+    all_ns += static_cast<double>(Length(line->times().host));
+  }
+  if (all_ns <= 0) return;
+  const double share = static_cast<double>(Length(Intersect(together, Union(accounts)))) / all_ns;
+  for (const HostLine* const line : helpers) {
     for (const auto& [name, ns] : line->self_ns()) {
       (*operators)[name].step_self_ns += std::llround(share * static_cast<double>(ns));
     }

@@ -15,7 +15,7 @@
 
 namespace jobscope::analysis {
 
-inline constexpr uint32_t kDigestSchema = 2;
+inline constexpr uint32_t kDigestSchema = 3;
 
 // Builds the digest; consumes `trace`. Facts that the manifest lacks may come from the worker's own
 // trace.

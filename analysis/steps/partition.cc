@@ -182,7 +182,7 @@ void TakeNotRunning(const std::vector<StepSpan>& steps, Partition* partition) {
 }
 
 // What is neither on a CPU, nor waits for one, nor is covered by a recorded wait, is asleep.
-// `helped_ns`: the time, by step, in which only helpers work.
+// `helped_ns`: the time, by step, in which helpers work.
 void FindAsleep(const std::vector<StepSpan>& steps, const std::vector<Interval>& accounts,
                 const std::vector<int64_t>& helped_ns, Partition* partition) {
   const auto is_known = [](const StepSpan& step) {
@@ -265,9 +265,9 @@ Partition PartitionSteps(const std::vector<StepSpan>& steps, const std::vector<I
   add(StepClass::kCompilation, times.compilation);
   add(StepClass::kGarbageCollection, times.garbage_collection);
   add(StepClass::kGil, times.gil);
+  // Also where a scope of the step thread is around it: that one only waits then.
   const std::vector<int64_t> helped_ns =
-      CoverageOf(accounts, Subtract(Union(times.helper_launch, times.helper_host),
-                                    Union(covered, Union(times.launch, times.host))));
+      CoverageOf(accounts, Subtract(Union(times.helper_launch, times.helper_host), covered));
   add(StepClass::kLaunch, Union(times.launch, times.helper_launch));
   add(StepClass::kHost, Union(times.host, times.helper_host));
   const std::vector<int64_t> explained = CoverageOf(accounts, covered);

@@ -132,7 +132,7 @@ void HostLine::Pop() {
   if (in_step_ || !steps_.empty()) {  // time before the first step belongs to none
     if (self_ns > 0) account_self_ns_[open.owner] += self_ns;
     AddInput(open, self_ns);
-  } else if (self_ns > 0) {
+  } else if (is_helper_ && self_ns > 0) {
     self_ns_[open.owner] += self_ns;
   }
   if (!open.has_children) AddBusy(open);

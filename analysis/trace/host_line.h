@@ -54,8 +54,10 @@ using TimeByName = absl::flat_hash_map<uint32_t, int64_t>;
 // Accumulates the times of one thread. Events must be sorted by begin, longest first.
 class HostLine {
  public:
-  // `names` must outlive this object.
-  explicit HostLine(NameTable* names) : names_(names) {}
+  // `names` must outlive this object. `is_helper`: the step thread waits while this one works.
+  explicit HostLine(NameTable* names, bool is_helper = false)
+      : names_(names), is_helper_(is_helper) {}
+  bool is_helper() const { return is_helper_; }
 
   // Adds an event. Returns false, without any effect, if it is out of order.
   bool Add(const HostEvent& event);
@@ -70,7 +72,7 @@ class HostLine {
   const TimeByName& step_self_ns() const { return step_self_ns_; }
   // Likewise: of an input wait its whole time, of a name inside one its self time.
   const TimeByName& input_ns() const { return input_ns_; }
-  // Returns all self time by name of a thread without steps; empty if it has steps.
+  // Returns all self time by name of a helper without steps.
   const TimeByName& self_ns() const { return self_ns_; }
   std::vector<CollectiveEvent>& collectives() { return collectives_; }
 
@@ -101,6 +103,7 @@ class HostLine {
   void EndStep(const Open& open);
 
   NameTable* names_;
+  const bool is_helper_;
   std::vector<Open> stack_;
   bool in_step_ = false;
   int64_t last_begin_ns_ = INT64_MIN;

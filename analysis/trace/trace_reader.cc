@@ -6,7 +6,6 @@
 #include <exception>
 #include <tuple>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/trace/event_kinds.h"
 #include "analysis/trace/plane_events.h"
@@ -213,8 +212,9 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
   }
   std::unique_ptr<HostLine>& line = trace_->threads[header.id];
   if (line == nullptr) {
-    line = std::make_unique<HostLine>(&trace_->operators);
-    trace_->thread_names[header.id] = CleanUtf8(ThreadNameOf(header.name), kMaxTextBytes);
+    const std::string_view name = ThreadNameOf(header.name);
+    // PyTorch runs the backward pass of devices on separate threads, and waits for them.
+    line = std::make_unique<HostLine>(&trace_->operators, name.rfind("pt_autograd", 0) == 0);
   }
   // A line in another order than the format requires is sorted first.
   const bool sorted =

@@ -37,7 +37,6 @@ struct WorkerTrace {
   static constexpr size_t kMaxThreads = 65536;
   uint64_t threads_left_out = 0;  // number of lines of further threads
   std::map<int64_t, std::unique_ptr<HostLine>> threads;
-  std::map<int64_t, std::string> thread_names;
   // Collectives that are on no thread's line.
   std::vector<CollectiveEvent> collectives;
   uint64_t of_unknown_group = 0;  // of these, CollectiveEvent::of_unknown_group

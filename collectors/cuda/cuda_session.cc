@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "collectors/cuda/libraries/other_profilers.h"
 #include "collectors/cuda/session_warnings.h"
 #include "collectors/cuda/tracing/left_kinds.h"
 #include "collectors/cuda/tracing/state_log.h"
@@ -226,11 +225,6 @@ void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
   // Not written off: CUPTI goes on filling them.
   pool_.EndRecording(0);
   ReadRest(deadline);
-  // Takes from CUPTI what it holds: another profiler may register its callbacks next.
-  const bool take = !abandoned_ && pool_.null_is_safe() && !TorchProfilerRecords();
-  if (take && !tracing_.Flush(std::max(Until(deadline), kLeastCallLimit), /*forced=*/true)) {
-    Abandon();
-  }
 }
 
 // Too many to read before Stop's caller times out are counted, like discarded ones.
@@ -271,8 +265,9 @@ void CudaSession::AddWarnings() {
     Degrade(absl::StrCat("CUPTI ", CuptiVersionText(api_->version),
                          " is newer than the versions that this server was tested with"));
   }
-  // Without work in flight all records of the window have come: these are of later work.
-  if (overdue_buffers_ > 0 && work_in_flight_) {
+  // Without work in flight all records of the window have come: these are of later work. Not so
+  // where kernels stay traced: the buffers that count there are from before the last flush.
+  if (overdue_buffers_ > 0 && (work_in_flight_ || LeftKinds::Get().kernels_stay())) {
     Degrade(absl::StrCat(overdue_buffers_,
                          " buffers with records did not come back from CUPTI: these records are "
                          "not in the trace, nor counted"));

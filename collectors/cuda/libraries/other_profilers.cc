@@ -66,7 +66,9 @@ bool PyTorchHasCuda() { return !FindLoadedLibrary(kPyTorchCuda).empty(); }
 
 std::string FindXla() {
   for (const auto& [library, named] : kFrameworks) {
-    if (!FindLoadedLibrary(library).empty()) return std::string(named);
+    if (FindLoadedLibrary(library).empty()) continue;
+    if (named == "TensorFlow" && PyTorchHasCuda()) continue;
+    return std::string(named);
   }
   return {};
 }

@@ -35,7 +35,8 @@ std::string FindStragglerDetector();
 bool PyTorchHasCuda();
 
 // Returns the framework that is loaded and has a tracer of XLA's, JAX or TensorFlow; empty: none.
-// That tracer frees each buffer that CUPTI returns, also those of others.
+// That tracer frees each buffer that CUPTI returns, also those of others. A TensorFlow beside a
+// PyTorch with CUDA does not count: mostly TensorBoard needs it, and it has no GPUs.
 std::string FindXla();
 
 // Searches the loaded libraries, and asks PyTorch whether its profiler records. Blocks for at most

@@ -19,6 +19,7 @@ constexpr double kMaxError = 0.02;
 // Least distance of two readings for that guess, in ns and in brackets.
 constexpr double kGuessNs = 20'000;
 constexpr double kGuessBrackets = 200;
+constexpr double kMaxGuessNs = 1'000'000;
 // Minimum distance of two knots for a usable rate.
 constexpr uint64_t kMinKnotDistanceNs = 10'000'000;
 // Bounds the knots: hours at ten per second, longer than any record is held. Beyond it the oldest
@@ -64,7 +65,8 @@ void ClockMap::BeginPiece(Knot* first) {
     next = ReadBoth();
     if (next.ticks <= first->ticks) return;  // no clock, or none that runs
   } while (static_cast<double>(next.ticks - first->ticks) <
-           std::max(kGuessNs * ticks_per_ns_, kGuessBrackets * max_bracket_ticks_));
+           std::clamp(kGuessBrackets * max_bracket_ticks_, kGuessNs * ticks_per_ns_,
+                      kMaxGuessNs * ticks_per_ns_));
   const double ticks = static_cast<double>(next.ticks - first->ticks);
   const double units = static_cast<double>(static_cast<int64_t>(next.time - first->time));
   if (units <= 0 || std::abs(ticks / units - ticks_per_ns_) <= ticks_per_ns_ * kMaxError) return;

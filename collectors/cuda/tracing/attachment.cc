@@ -370,6 +370,13 @@ void Attachment::End() {
   CountDropped();
 }
 
+// Another profiler may register its callbacks next, and would get them.
+void Attachment::TakeBack() {
+  if (!LeftKinds::Get().kernels_stay() || !BufferPool::Get().null_is_safe()) return;
+  if (StateLog::Get().exits() || TorchProfilerRecords()) return;
+  Flush(/*forced=*/true);
+}
+
 // Here and not in the session, which may no longer wait for the call.
 void Attachment::NoteFinalized() {
   finalized_ = true;
@@ -390,6 +397,7 @@ void Attachment::Unsubscribe() {
 }
 
 void Attachment::Detach(bool finalize, absl::Duration wait) {
+  TakeBack();
   if (!finalize || !was_free_ || Gone()) return Unsubscribe();
   if (TorchProfilerRecords() || !LeftKinds::Get().empty()) {
     warnings_.emplace_back("CUPTI is not finalized: torch.profiler records");
@@ -430,6 +438,7 @@ void Attachment::Detach(bool finalize, absl::Duration wait) {
 
 void Attachment::Undo() {
   Disable();
+  TakeBack();
   Unsubscribe();
 }
 

@@ -75,6 +75,9 @@ class Attachment {
   bool Enable(uint32_t kind, const char* what);
   void QuietNoisyCalls() const;
   void Disable();
+  // Where kernels stay traced: takes from CUPTI the buffers that it holds. Call it when the pool is
+  // idle and gives no others.
+  void TakeBack();
   void Unsubscribe();
   void NoteFinalized();
 

@@ -52,8 +52,8 @@ absl::Duration Tracing::busy_for() const {
   return calls_->busy() ? SteadyNow() - call_posted_ : absl::ZeroDuration();
 }
 
-bool Tracing::Flush(absl::Duration timeout, bool forced) {
-  return Run(timeout, [forced](Attachment* attachment) { attachment->Flush(forced); });
+bool Tracing::Flush(absl::Duration timeout) {
+  return Run(timeout, [](Attachment* attachment) { attachment->Flush(/*forced=*/false); });
 }
 
 bool Tracing::Start(absl::Duration timeout) {

@@ -37,8 +37,8 @@ class Tracing {
   void FlushSoon();
   // Returns how long the current call has been running; zero: none.
   absl::Duration busy_for() const;
-  // Does the same as FlushSoon and waits; `forced`: requests all buffers. False: no answer in time.
-  bool Flush(absl::Duration timeout, bool forced = false);
+  // Does the same as FlushSoon and waits. False: no answer in time.
+  bool Flush(absl::Duration timeout);
   // Begins the window once the pool records: see Attachment::Start. False: no answer in time.
   bool Start(absl::Duration timeout);
   // Forces out all records, disables all kinds and counts dropped records. False: no answer in

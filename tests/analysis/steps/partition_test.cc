@@ -199,8 +199,20 @@ TEST(PartitionTest, HelpersWorkWhileTheStepThreadSleeps) {
   EXPECT_THAT(Of(partition, StepClass::kLaunch), ElementsAre(15));
   EXPECT_THAT(Of(partition, StepClass::kHost), ElementsAre(55));
   EXPECT_THAT(Of(partition, StepClass::kUnexplained), ElementsAre(20));
-  // Of 100 it ran 30, the device 10 and helpers alone 40.
-  EXPECT_THAT(partition.asleep_ns, ElementsAre(20));
+  // Of 100 it ran 30, the device 10 and helpers 50.
+  EXPECT_THAT(partition.asleep_ns, ElementsAre(10));
+}
+
+TEST(PartitionTest, AScopeAroundTheWorkOfHelpersIsNoSleep) {
+  std::vector<StepSpan> steps = {Step(1, 0, 100)};
+  steps[0].cpu_ns = 30;
+  steps[0].not_running_ns = 0;
+  RecordedTimes times;
+  times.host = {{0, 90}};  // also "backward", in which it waits
+  times.helper_host = {{20, 90}};
+  const Partition partition = PartitionSteps(steps, AccountsOf(steps), times);
+  EXPECT_THAT(Of(partition, StepClass::kHost), ElementsAre(90));
+  EXPECT_THAT(partition.asleep_ns, ElementsAre(0));
 }
 
 TEST(PartitionTest, WithoutCpuTimesSleepIsNotKnown) {

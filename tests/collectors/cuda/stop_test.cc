@@ -267,18 +267,16 @@ TEST_F(CudaKernelsStayTest, KernelsLaunchedAfterTheEndAreNotLost) {
   options_.cupti_library = UseVersion(27);
   Begin();
   gpu().Launch(kAdd);
+  gpu().Hang("cuptiActivityDisable");
   std::thread program([] {
-    while (gpu().IsEnabled(kKindRuntime) != 0) std::this_thread::yield();
-    for (int i = 0; i < 10; ++i) (void)gpu().LaunchPending(kAdd);
-  });
-  gpu().Hang("cuptiActivityGetNumDroppedRecords");
-  std::thread holder([&] {
-    EXPECT_EQ(gpu().AwaitHang(), 1);  // the flushes are done
-    program.join();
+    EXPECT_EQ(gpu().AwaitHang(), 1);  // behind the forced flush
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_NE(gpu().Emit(FakeGpu::Kernel(kAdd, FakeGpu::NextCorrelation(), 0, 0)), 0u);
+    }
     gpu().Release();
   });
   session().Stop();
-  holder.join();
+  program.join();
   session().ExpectIdentity();
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
   EXPECT_THAT(session().report().lost_by_cause, IsEmpty());

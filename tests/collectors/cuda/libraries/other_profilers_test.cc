@@ -278,6 +278,18 @@ TEST_F(OtherProfilersTest, BesideJaxTheSubscriberMayBeEither) {
   });
 }
 
+// From 12.5 on kernels stay traced, before 12.9 with buffers of ours: XLA's tracer would free them.
+TEST_F(OtherProfilersTest, WhereKernelsStayTracedWithOurBuffersJaxTracesItself) {
+  for (const uint32_t version : {22u, 26u, 27u, 130001u}) {
+    InAProcess([this, version] {
+      options_.cupti_library = UseVersion(version);
+      Load(FAKE_XLA);
+      if (version == 26) return Refused("would crash JAX's own tracer");
+      EXPECT_TRUE(session().Arm().ok()) << version;
+    });
+  }
+}
+
 TEST_F(OtherProfilersTest, APyTorchWithoutCudaSubscribesNever) {
   InAProcess([this] {
     Load(FAKE_TORCH);
