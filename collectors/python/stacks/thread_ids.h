@@ -9,12 +9,12 @@
 
 namespace jobscope::python {
 
-// Returns the OS thread id of a living thread of this process, by its pthread_t; 0 if unknown. For a
-// thread that cannot end meanwhile: with the GIL held.
+// Returns the OS thread id of a living thread of this process, by its pthread_t; 0 if unknown. For
+// a thread that cannot end meanwhile: with the GIL held.
 int64_t TidOfPthread(uint64_t pthread);
 
-// Returns where the C library keeps a thread's OS id, as a distance from its pthread_t: found in the
-// calling thread's descriptor, and checked on the living threads `pthreads`. Absent: not found.
+// Returns where the C library keeps a thread's OS id, as a distance from its pthread_t: found in
+// the calling thread's descriptor, and checked on the living threads `pthreads`. Absent: not found.
 std::optional<size_t> OffsetOfTid(const std::vector<uint64_t>& pthreads);
 
 }  // namespace jobscope::python
