@@ -22,25 +22,47 @@ const std::array<Bound, kStepClasses> kBounds = {{
     {StepClass::kNotRunning, 0.10, "short of CPU",
      "an idle machine gives a runnable thread a CPU within microseconds"},
     {StepClass::kHost, 0.50, "host-bound",
-     "on a machine without devices all computation is host work"},
+     "without a device all computation is host work; with one, the threshold of launches holds"},
     {StepClass::kLaunch, 0.20, "launch-bound",
      "a device that is fed waits for launches less than this"},
     {StepClass::kUnexplained, 0.50, "unexplained", "half of the time without a name is no answer"},
 }};
 
-std::optional<StepClass> ChooseBound(
-    const std::array<std::optional<double>, kStepClasses>& shares) {
+namespace {
+
+bool UsesDevice(const Shares& shares) {
+  return shares[Index(StepClass::kDeviceCompute)].value_or(0) > 0;
+}
+
+// Returns the share of a class as a multiple of its threshold.
+double OfThreshold(StepClass step_class, const Shares& shares) {
+  const bool idles_device = step_class == StepClass::kHost && UsesDevice(shares);
+  const Bound& bound = BoundOf(idles_device ? StepClass::kLaunch : step_class);
+  return shares[Index(step_class)].value_or(0) / bound.threshold;
+}
+
+}  // namespace
+
+std::optional<StepClass> ChooseBound(const Shares& shares) {
   std::optional<StepClass> chosen;
-  double most = 1;
-  for (const Bound& bound : kBounds) {
-    const std::optional<double>& share = shares[Index(bound.step_class)];
-    if (!share.has_value() || *share < bound.threshold) continue;
-    const double factor = *share / bound.threshold;
-    if (chosen.has_value() && factor <= most) continue;
+  double most = 0;
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    const auto step_class = static_cast<StepClass>(c);
+    const double factor = OfThreshold(step_class, shares);
+    if (factor < 1 || factor <= most) continue;
     most = factor;
-    chosen = bound.step_class;
+    chosen = step_class;
   }
   return chosen;
+}
+
+bool IsBound(StepClass step_class, const Shares& shares) {
+  return OfThreshold(step_class, shares) >= 1;
+}
+
+bool IsMendable(StepClass step_class, const Shares& shares) {
+  if (step_class == StepClass::kHost) return UsesDevice(shares);
+  return step_class != StepClass::kDeviceCompute && step_class != StepClass::kUnexplained;
 }
 
 }  // namespace jobscope::analysis

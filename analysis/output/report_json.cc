@@ -75,6 +75,7 @@ json FindingJson(const Finding& finding, const Report& report) {
   }
   Put(&object, "next_class_ms", finding.next_ms);
   Put(&object, "asleep_ms", finding.asleep_ms);
+  Put(&object, "device_idle_ms", finding.device_idle_ms);
   for (const RareClass& rare : finding.rare) {
     json left_out = {{"class", std::string(ClassName(rare.step_class))},
                      {"ms", SixPlaces(rare.ms)}};

@@ -93,9 +93,4 @@ size_t UnknownWorkers(const Report& report) {
          report.alignment.apart.size();
 }
 
-bool IsMendable(StepClass step_class) {
-  return step_class != StepClass::kHost && step_class != StepClass::kDeviceCompute &&
-         step_class != StepClass::kUnexplained;
-}
-
 }  // namespace jobscope::analysis

@@ -7,9 +7,9 @@
 #include <array>
 #include <cstddef>
 #include <map>
-#include <optional>
 #include <vector>
 
+#include "analysis/blame/bounds.h"
 #include "analysis/verdict/report.h"
 
 namespace jobscope::analysis {
@@ -36,8 +36,6 @@ CommonTimes TimesOf(const std::vector<size_t>& workers, const Report& report);
 
 // Returns the share of each class that is recorded, over all workers, and at most what more than
 // half of them have.
-using Shares = std::array<std::optional<double>, kStepClasses>;
-
 Shares SharesOf(const CommonTimes& times);
 
 // Returns whether most of the transfer lies in collectives of which not all members are known.
@@ -46,9 +44,6 @@ bool TransferIsUnsure(const std::vector<size_t>& workers, const Report& report);
 // Returns how many workers of the run are not compared: without steps nothing is known of a worker,
 // nor whether it takes part in the collectives.
 size_t UnknownWorkers(const Report& report);
-
-// Returns whether a fix can gain the time of a class.
-bool IsMendable(StepClass step_class);
 
 }  // namespace jobscope::analysis
 

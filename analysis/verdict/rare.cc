@@ -18,17 +18,17 @@ std::optional<StepClass> RareIn(const std::vector<size_t>& workers, const Common
                                 const Report& report) {
   if (Mean(times.steps) <= 0) return std::nullopt;
   const Shares shares = SharesOf(times);
-  for (const Bound& bound : kBounds) {
-    const size_t c = Index(bound.step_class);
-    if (!IsMendable(bound.step_class) || shares[c].value_or(0) < bound.threshold) continue;
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    const auto step_class = static_cast<StepClass>(c);
+    if (!IsMendable(step_class, shares) || !IsBound(step_class, shares)) continue;
     // Waiting has a cause of its own, whose steps the verdict tells.
-    if (bound.step_class == StepClass::kWaiting) continue;
+    if (step_class == StepClass::kWaiting) continue;
     // Transfer whose cause is not known may be that, too.
-    if (bound.step_class == StepClass::kTransfer &&
+    if (step_class == StepClass::kTransfer &&
         (UnknownWorkers(report) > 0 || TransferIsUnsure(workers, report))) {
       continue;
     }
-    if (BootstrapRatio(times.in_class[c], times.all).low < kMinGainLow) return bound.step_class;
+    if (BootstrapRatio(times.in_class[c], times.all).low < kMinGainLow) return step_class;
   }
   return std::nullopt;
 }

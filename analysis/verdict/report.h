@@ -63,6 +63,9 @@ struct Finding {
   // Set if their threads mostly slept in the time of this class, which no recorded wait explains:
   // how long per step.
   std::optional<double> asleep_ms;
+  // Set if the class is host work or launches and bounds workers that use a device: how long per
+  // step the device neither computes nor copies nor takes part in a collective.
+  std::optional<double> device_idle_ms;
   std::vector<LimitFound> limits;
   std::vector<RareClass> rare;  // not part of step_ms
   std::vector<Culprit> names;

@@ -112,16 +112,8 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
                         100 * *finding.class_ms / *finding.step_ms),
         kAdviceMembers);
   }
-  const bool has_device = std::any_of(workers.begin(), workers.end(), [&](size_t w) {
-    return report.workers[w].classes_ms[Index(StepClass::kDeviceCompute)].has_value();
-  });
-  // Without a device, host work is the computation itself; and time that is not recorded bounds
-  // nobody.
-  if (*finding.step_class == StepClass::kDeviceCompute ||
-      *finding.step_class == StepClass::kUnexplained ||
-      (*finding.step_class == StepClass::kHost && !has_device)) {
-    finding.kind = Finding::Kind::kBalanced;
-  }
+  // The computation itself, or time that is not recorded, bounds nobody.
+  if (!finding.gain.has_value()) finding.kind = Finding::Kind::kBalanced;
   return finding;
 }
 

@@ -108,6 +108,11 @@ void AddCause(Finding* finding) {
                                         " per step where no wait is recorded: for a lock, a "
                                         "socket, a file or a timer"));
   }
+  if (finding->device_idle_ms.has_value()) {
+    finding->why.push_back(absl::StrCat("the device is idle for ",
+                                        Milliseconds(*finding->device_idle_ms), " of ",
+                                        Milliseconds(*finding->step_ms), " per step"));
+  }
   for (const LimitFound& found : finding->limits) {
     finding->why.push_back(LimitText(found, finding->workers.size() == 1));
   }
@@ -166,6 +171,9 @@ std::string AdviceText(const Report& report, const Finding& finding) {
   if (finding.step_class == StepClass::kUnexplained) {
     if (HasPythonFunctions(report, finding)) return std::string(kAdviceForPythonFunctions);
     if (finding.asleep_ms.has_value()) return std::string(kAdviceForSleep);
+  }
+  if (finding.step_class == StepClass::kHost && finding.device_idle_ms.has_value()) {
+    return std::string(kAdviceForIdleDevice);
   }
   const std::string_view name =
       finding.names.empty() ? std::string_view() : std::string_view(finding.names.front().name);

@@ -183,8 +183,21 @@ void MakeStart(MadeRun* run) {
     trace.Step(step, begin_ms, compiled_ms + 10);
     if (step == 0) trace.Event("backend_compile_and_load", begin_ms, compiled_ms);
     trace.Kernel("gemm_f16_128x128", compiled_ms, compiled_ms + 4.5);
-    trace.Event("forward", compiled_ms + 4.5, compiled_ms + 6.9);
-    trace.Event("cudaLaunchKernel", compiled_ms + 6.9, compiled_ms + 8.7);
+    trace.Event("forward", compiled_ms + 4.5, compiled_ms + 6.4);
+    trace.Event("cudaLaunchKernel", compiled_ms + 6.4, compiled_ms + 8.2);
+  }
+  run->AddWorker(0, "node0", trace);
+}
+
+// A device that waits for Python, which launches its kernels.
+void MakeHostBound(MadeRun* run) {
+  TraceFile trace;
+  for (int step = 0; step < 40; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Event("forward", begin_ms, begin_ms + 9.5);
+    trace.Event("cudaLaunchKernel", begin_ms + 3.2, begin_ms + 4.0);
+    trace.Kernel("gemm_f16_128x128", begin_ms + 4.0, begin_ms + 9.0);
   }
   run->AddWorker(0, "node0", trace);
 }
@@ -269,6 +282,7 @@ const std::map<std::string, Maker>& Makers() {
       {"gpu_model", MakeGpuModel},
       {"asleep", MakeAsleep},
       {"start", MakeStart},
+      {"host_bound", MakeHostBound},
       {"late", [](MadeRun* run) { MakeLate(/*ranks=*/8, /*times=*/4, run); }},
       {"late_by_chance", [](MadeRun* run) { MakeLate(/*ranks=*/16, /*times=*/3, run); }},
       {"balanced", [](MadeRun* run) { run->AddRanks(8, 40, Jitter, Even); }},

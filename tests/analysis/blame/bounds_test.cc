@@ -8,8 +8,6 @@
 namespace jobscope::analysis {
 namespace {
 
-using Shares = std::array<std::optional<double>, kStepClasses>;
-
 TEST(BoundsTest, TheTablesAreInTheOrderOfTheClasses) {
   for (size_t c = 0; c < kStepClasses; ++c) {
     EXPECT_EQ(Index(kBounds[c].step_class), c);
@@ -31,6 +29,23 @@ TEST(BoundsTest, TheClassThatExceedsItsThresholdMostBounds) {
   EXPECT_EQ(ChooseBound(shares), std::nullopt);
   shares[Index(StepClass::kDeviceCompute)] = 0.9;
   EXPECT_EQ(ChooseBound(shares), StepClass::kDeviceCompute);
+}
+
+// Without a device host work is the computation; beside one it is time in which that is idle.
+TEST(BoundsTest, HostWorkBesideADeviceIsJudgedAsLaunchesAre) {
+  Shares shares;
+  shares[Index(StepClass::kHost)] = 0.3;
+  EXPECT_FALSE(IsBound(StepClass::kHost, shares));
+  EXPECT_FALSE(IsMendable(StepClass::kHost, shares));
+  shares[Index(StepClass::kDeviceCompute)] = 0;  // recorded, and not used
+  EXPECT_FALSE(IsBound(StepClass::kHost, shares));
+  EXPECT_FALSE(IsMendable(StepClass::kHost, shares));
+  shares[Index(StepClass::kDeviceCompute)] = 0.5;
+  EXPECT_TRUE(IsBound(StepClass::kHost, shares));
+  EXPECT_TRUE(IsMendable(StepClass::kHost, shares));
+  EXPECT_EQ(ChooseBound(shares), StepClass::kHost);
+  shares[Index(StepClass::kHost)] = 0.19;
+  EXPECT_EQ(ChooseBound(shares), std::nullopt);
 }
 
 }  // namespace

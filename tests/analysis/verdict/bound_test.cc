@@ -27,6 +27,28 @@ TEST_F(BoundTest, EqualRanksAreBalanced) {
   EXPECT_FALSE(report["verdict"].contains("latest"));
 }
 
+// With a device the computation is the device's, and host work beside it is what a fix gains.
+TEST_F(BoundTest, EqualRanksWhoseDevicesIdleAreHostBound) {
+  for (int rank = 0; rank < 4; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 40; ++step) {
+      const double begin_ms = step * 50;
+      trace.Step(step, begin_ms, begin_ms + 50);
+      trace.Event("forward", begin_ms, begin_ms + 46 + 0.1 * Jitter(rank, step));
+      trace.Kernel("gemm", begin_ms + 20, begin_ms + 46);
+      trace.AllReduce(step, begin_ms + 46 + 0.1 * Jitter(rank, step), begin_ms + 50);
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "bound") << verdict;
+  EXPECT_EQ(verdict["class"], "host");
+  EXPECT_EQ(verdict["workers"], json::array());
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.4, 0.01);
+  EXPECT_NEAR(verdict["device_idle_ms"].get<double>(), 20, 0.2);
+}
+
 TEST_F(BoundTest, ASlowLinkSlowsAllAndBlamesNobody) {
   AddRanks(4, 40, Jitter, [](int, int) { return 12.0; });
   WriteManifest();
