@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analysis/digest/digest_builder.h"
+#include "analysis/digest/digest_worker.h"
 #include "analysis/output/report_json.h"
 #include "analysis/trace/run_files.h"
 #include "analysis/verdict/reduce.h"

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analysis/digest/digest_builder.h"
+#include "analysis/digest/digest_worker.h"
 #include "analysis/trace/mapped_file.h"
 #include "analysis/trace/run_files.h"
 #include "common/files/whole_file.h"

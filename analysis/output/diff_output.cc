@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analysis/text/milliseconds.h"
 #include "analysis/text/text_table.h"
-#include "analysis/verdict/verdict_text.h"
 #include "common/text/foreign_text.h"
 
 namespace jobscope::analysis {

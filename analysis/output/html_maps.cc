@@ -11,7 +11,7 @@
 #include "analysis/output/html.h"
 #include "analysis/statistics/statistics.h"
 #include "analysis/statistics/thresholds.h"
-#include "analysis/verdict/verdict_text.h"
+#include "analysis/text/milliseconds.h"
 
 namespace jobscope::analysis {
 namespace {

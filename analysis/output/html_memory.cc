@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analysis/output/html.h"
-#include "analysis/verdict/verdict_text.h"
 
 namespace jobscope::analysis {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "analysis/output/html.h"
 #include "analysis/steps/timeline_block.h"
-#include "analysis/verdict/verdict_text.h"
+#include "analysis/text/milliseconds.h"
 #include "common/text/utf8.h"
 
 namespace jobscope::analysis {

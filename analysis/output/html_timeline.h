@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "analysis/verdict/report.h"
+#include "analysis/report/report.h"
 
 namespace jobscope::analysis {
 

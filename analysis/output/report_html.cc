@@ -14,9 +14,8 @@
 #include "analysis/output/html_maps.h"
 #include "analysis/output/html_memory.h"
 #include "analysis/output/html_timeline.h"
-#include "analysis/verdict/class_view.h"
-#include "analysis/verdict/input_view.h"
-#include "analysis/verdict/verdict_text.h"
+#include "analysis/report/class_view.h"
+#include "analysis/report/input_view.h"
 #include "common/files/whole_file.h"
 
 namespace jobscope::analysis {

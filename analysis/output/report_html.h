@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "analysis/verdict/report.h"
+#include "analysis/report/report.h"
 #include "common/files/file_sink.h"
 
 namespace jobscope::analysis {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/verdict/input_view.h"
+#include "analysis/report/input_view.h"
 
 namespace jobscope::analysis {
 namespace {

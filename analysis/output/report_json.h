@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "analysis/verdict/report.h"
+#include "analysis/report/report.h"
 
 namespace jobscope::analysis {
 

@@ -7,10 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analysis/report/class_view.h"
+#include "analysis/report/input_view.h"
 #include "analysis/text/text_table.h"
-#include "analysis/verdict/class_view.h"
-#include "analysis/verdict/input_view.h"
-#include "analysis/verdict/verdict_text.h"
 
 namespace jobscope::analysis {
 namespace {

@@ -2,12 +2,16 @@
 #include "analysis/verdict/bound.h"
 
 #include <optional>
+#include <string>
 
+#include "absl/strings/str_format.h"
+#include "analysis/blame/advice.h"
 #include "analysis/blame/bounds.h"
 #include "analysis/statistics/statistics.h"
 #include "analysis/verdict/cause.h"
 #include "analysis/verdict/common_times.h"
 #include "analysis/verdict/culprits.h"
+#include "analysis/verdict/doubt.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -63,6 +67,48 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   finding.mended_step_ms = step_ms - *finding.class_ms;
   finding.gain_low = gain.low;
   finding.gain_high = gain.high;
+  return finding;
+}
+
+Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
+  Finding finding = BoundOfWorkers(workers, report);
+  if (!finding.step_class.has_value()) {
+    return Undecidable("the steps take no time", kAdviceEmptySteps);
+  }
+  const std::string losses = WhyLossesDecide(workers, finding, report);
+  if (!losses.empty()) return Undecidable(losses, kAdviceLosses);
+  if (workers.size() == 1) {
+    if (finding.kind == Finding::Kind::kBound && finding.step_class == StepClass::kTransfer &&
+        TransferIsUnsure(workers, report)) {
+      return WaitOrLink(workers.front(), report);
+    }
+    finding.workers = workers;
+    return finding;
+  }
+  if (finding.kind != Finding::Kind::kBound) return finding;
+  const bool communication =
+      *finding.step_class == StepClass::kTransfer || *finding.step_class == StepClass::kWaiting;
+  const size_t unknown = UnknownWorkers(report);
+  const size_t left_out = unknown - report.missing.size();
+  if (communication && unknown > 0) {
+    return Undecidable(
+        absl::StrFormat("the workers spend %.0f %% of their steps in collectives, and %d of %d "
+                        "workers are missing%s: whether these are slow or the link is, cannot be "
+                        "told",
+                        100 * *finding.class_ms / *finding.step_ms, unknown,
+                        report.expected_workers, left_out > 0 ? " or recorded too few steps" : ""),
+        left_out > 0 ? kAdviceMissingSteps : kAdviceMissing);
+  }
+  if (*finding.step_class == StepClass::kTransfer && TransferIsUnsure(workers, report)) {
+    return Undecidable(
+        absl::StrFormat("the workers spend %.0f %% of their steps in collectives, most of it where "
+                        "members are not recorded: whether these are slow or the link is, cannot "
+                        "be told",
+                        100 * *finding.class_ms / *finding.step_ms),
+        kAdviceMembers);
+  }
+  // The computation itself, or time that is not recorded, bounds nobody.
+  if (!finding.gain.has_value()) finding.kind = Finding::Kind::kBalanced;
   return finding;
 }
 

@@ -7,13 +7,16 @@
 #include <cstddef>
 #include <vector>
 
-#include "analysis/verdict/report.h"
+#include "analysis/report/report.h"
 
 namespace jobscope::analysis {
 
 // Returns what bounds `workers`, taken together: a class that exceeds its threshold over all of
 // them and in most of them. If none does, the finding is balanced, and has the largest class.
 Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report);
+
+// Returns what bounds all workers together, if nobody stands out, or why that cannot be told.
+Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report);
 
 }  // namespace jobscope::analysis
 

@@ -12,7 +12,7 @@
 
 #include "analysis/alignment/alignment.h"
 #include "analysis/blame/blame.h"
-#include "analysis/verdict/report.h"
+#include "analysis/report/report.h"
 
 namespace jobscope::analysis {
 

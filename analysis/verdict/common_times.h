@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analysis/blame/bounds.h"
-#include "analysis/verdict/report.h"
+#include "analysis/report/report.h"
 
 namespace jobscope::analysis {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/verdict/report.h"
+#include "analysis/report/report.h"
 
 namespace jobscope::analysis {
 

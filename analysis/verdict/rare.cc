@@ -8,7 +8,6 @@
 #include "analysis/statistics/statistics.h"
 #include "analysis/statistics/thresholds.h"
 #include "analysis/verdict/common_times.h"
-#include "analysis/verdict/reduce.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -131,7 +130,7 @@ std::optional<Report> WithoutRare(const std::vector<size_t>& workers, const Repo
     }
   }
   if (!rest.has_value()) return rest;
-  for (const size_t w : workers) FillRow(&rest->workers[w]);
+  for (const size_t w : workers) SetFigures(&rest->workers[w]);
   return rest;
 }
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/verdict/report.h"
+#include "analysis/report/report.h"
 
 namespace jobscope::analysis {
 

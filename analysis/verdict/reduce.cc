@@ -150,38 +150,6 @@ void AddWarnings(const Digests& digests, const Alignment& alignment, Report* rep
 
 }  // namespace
 
-void FillRow(WorkerRow* row) {
-  const WorkerView& view = row->view;
-  if (view.steps.empty()) return;
-  std::vector<double> times;
-  double gap = 0;
-  double blocked = 0;
-  for (size_t s = 0; s < view.steps.size(); ++s) {
-    times.push_back(static_cast<double>(view.steps[s].account_ns) / kNsPerMs);
-    gap += static_cast<double>(view.steps[s].gap_ns());
-    if (!view.blocked_ns.empty()) blocked += static_cast<double>(view.blocked_ns[s]);
-  }
-  const auto count = static_cast<double>(view.steps.size());
-  row->p50_ms = Quantile(times, 0.5);
-  row->p90_ms = Quantile(times, 0.9);
-  row->p99_ms = Quantile(times, 0.99);
-  row->longest_ms = *std::max_element(times.begin(), times.end());
-  row->mean_ms = Mean(times);
-  row->gap_ms = gap / count / kNsPerMs;
-  row->own_ms = *row->mean_ms - blocked / count / kNsPerMs;
-  if (!view.asleep_ns.empty()) {
-    double sum = 0;
-    for (const int64_t ns : view.asleep_ns) sum += static_cast<double>(ns);
-    row->asleep_ms = sum / count / kNsPerMs;
-  }
-  for (size_t c = 0; c < kStepClasses; ++c) {
-    if (view.class_ns[c].empty()) continue;
-    double sum = 0;
-    for (const int64_t ns : view.class_ns[c]) sum += static_cast<double>(ns);
-    row->classes_ms[c] = sum / count / kNsPerMs;
-  }
-}
-
 Report Reduce(const Digests& digests) {
   Report report;
   report.run = digests.run.run();
@@ -211,7 +179,7 @@ Report Reduce(const Digests& digests) {
     WorkerRow row;
     row.view = std::move(views[w]);
     row.unsure_ns = unsure_ns[w];
-    FillRow(&row);
+    SetFigures(&row);
     report.workers.push_back(std::move(row));
   }
   report.operators = MergeNames(digests, &v1::Digest::operators);

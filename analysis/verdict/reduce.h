@@ -5,12 +5,9 @@
 #define ANALYSIS_VERDICT_REDUCE_H_
 
 #include "analysis/digest/digests.h"
-#include "analysis/verdict/report.h"
+#include "analysis/report/report.h"
 
 namespace jobscope::analysis {
-
-// Sets the figures of a row from its view.
-void FillRow(WorkerRow* row);
 
 // Computes the report. `digests` must outlive it. A malformed digest counts as missing.
 Report Reduce(const Digests& digests);

@@ -8,7 +8,7 @@
 
 #include "analysis/alignment/alignment.h"
 #include "analysis/alignment/waits.h"
-#include "analysis/verdict/report.h"
+#include "analysis/report/report.h"
 
 namespace jobscope::analysis {
 

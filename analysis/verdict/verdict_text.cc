@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "analysis/blame/advice.h"
 #include "analysis/blame/bounds.h"
+#include "analysis/text/milliseconds.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -352,23 +353,6 @@ std::string SureText(const Report& report) {
 }
 
 }  // namespace
-
-std::string TitleOf(const WorkerRow& worker) {
-  const v1::Digest& digest = *worker.view.digest;
-  if (!digest.has_rank()) return digest.name();
-  std::vector<std::string> where;
-  if (!digest.host().empty()) where.push_back(digest.host());
-  if (worker.shares_rank) where.push_back(digest.name());
-  const std::string rank = absl::StrCat("rank ", digest.rank());
-  return where.empty() ? rank : absl::StrCat(rank, " (", absl::StrJoin(where, ", "), ")");
-}
-
-std::string Milliseconds(double ms) {
-  if (ms >= 10000) return absl::StrFormat("%.1f s", ms / 1000);
-  if (ms >= 100) return absl::StrFormat("%.0f ms", ms);
-  if (ms >= 10) return absl::StrFormat("%.1f ms", ms);
-  return absl::StrFormat("%.2f ms", ms);
-}
 
 void WriteSentences(Report* report) {
   Write(*report, &report->verdict);

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/digest/digest_worker.h"
 #include "analysis/output/report_text.h"
 #include "analysis/trace/trace_reader.h"
 #include "tests/analysis/run_fixture.h"

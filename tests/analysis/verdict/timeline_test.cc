@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Timelines of single steps, from files to HTML.
-#include "analysis/verdict/timeline.h"
+#include "analysis/report/timeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

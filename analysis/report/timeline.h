@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which steps the report draws, and what their workers did in them.
-#ifndef ANALYSIS_VERDICT_TIMELINE_H_
-#define ANALYSIS_VERDICT_TIMELINE_H_
+#ifndef ANALYSIS_REPORT_TIMELINE_H_
+#define ANALYSIS_REPORT_TIMELINE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -56,4 +56,4 @@ std::vector<ShownStep> ChooseTimeline(const Report& report);
 
 }  // namespace jobscope::analysis
 
-#endif  // ANALYSIS_VERDICT_TIMELINE_H_
+#endif  // ANALYSIS_REPORT_TIMELINE_H_

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Defines the report before it is printed: docs/report.md.
-#ifndef ANALYSIS_VERDICT_REPORT_H_
-#define ANALYSIS_VERDICT_REPORT_H_
+#ifndef ANALYSIS_REPORT_REPORT_H_
+#define ANALYSIS_REPORT_REPORT_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,11 +12,11 @@
 #include <vector>
 
 #include "analysis/alignment/alignment.h"
-#include "analysis/alignment/worker_view.h"
 #include "analysis/blame/advice.h"
 #include "analysis/digest/digests.h"
+#include "analysis/report/timeline.h"
+#include "analysis/report/worker_row.h"
 #include "analysis/steps/step_class.h"
-#include "analysis/verdict/timeline.h"
 
 namespace jobscope::analysis {
 
@@ -94,17 +93,6 @@ struct Finding {
   std::string why_undecidable;
 };
 
-struct WorkerRow {
-  WorkerView view;
-  bool shares_rank = false;  // another worker says that it has the same rank
-  std::optional<double> p50_ms, p90_ms, p99_ms, longest_ms;
-  std::optional<double> mean_ms, gap_ms, own_ms;
-  std::array<std::optional<double>, kStepClasses> classes_ms;  // means per step; absent: not
-                                                               // recorded
-  std::optional<double> asleep_ms;  // in host, launch and unexplained time
-  int64_t unsure_ns = 0;            // transfer in collectives of which not all members are known
-};
-
 struct CollectiveRow {
   std::string name;
   std::string group;     // empty: unknown
@@ -152,4 +140,4 @@ struct Report {
 
 }  // namespace jobscope::analysis
 
-#endif  // ANALYSIS_VERDICT_REPORT_H_
+#endif  // ANALYSIS_REPORT_REPORT_H_

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/verdict/class_view.h"
+#include "analysis/report/class_view.h"
 
 #include <algorithm>
 
-#include "analysis/verdict/report.h"
+#include "analysis/report/report.h"
 
 namespace jobscope::analysis {
 

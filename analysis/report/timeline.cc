@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/verdict/timeline.h"
+#include "analysis/report/timeline.h"
 
 #include <algorithm>
 #include <map>
@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "analysis/report/report.h"
 #include "analysis/statistics/statistics.h"
 #include "analysis/steps/timeline_block.h"
-#include "analysis/verdict/report.h"
 
 namespace jobscope::analysis {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The classes of time over all workers.
-#ifndef ANALYSIS_VERDICT_CLASS_VIEW_H_
-#define ANALYSIS_VERDICT_CLASS_VIEW_H_
+#ifndef ANALYSIS_REPORT_CLASS_VIEW_H_
+#define ANALYSIS_REPORT_CLASS_VIEW_H_
 
 #include <cstddef>
 #include <vector>
@@ -27,4 +27,4 @@ std::vector<ClassRow> ClassesOf(const Report& report);
 
 }  // namespace jobscope::analysis
 
-#endif  // ANALYSIS_VERDICT_CLASS_VIEW_H_
+#endif  // ANALYSIS_REPORT_CLASS_VIEW_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where workers wait for their input: how much, and with what.
-#ifndef ANALYSIS_VERDICT_INPUT_VIEW_H_
-#define ANALYSIS_VERDICT_INPUT_VIEW_H_
+#ifndef ANALYSIS_REPORT_INPUT_VIEW_H_
+#define ANALYSIS_REPORT_INPUT_VIEW_H_
 
 #include <cstddef>
 #include <string>
@@ -38,4 +38,4 @@ InputView InputOf(const Report& report);
 
 }  // namespace jobscope::analysis
 
-#endif  // ANALYSIS_VERDICT_INPUT_VIEW_H_
+#endif  // ANALYSIS_REPORT_INPUT_VIEW_H_

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The names of a digest: scopes, operators and kernels, with their times.
+#ifndef ANALYSIS_DIGEST_DIGEST_NAMES_H_
+#define ANALYSIS_DIGEST_DIGEST_NAMES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "analysis/steps/intervals.h"
+#include "analysis/trace/host_line.h"
+#include "analysis/trace/name_table.h"
+#include "analysis/trace/trace_reader.h"
+#include "jobscope/v1/digest.pb.h"
+
+namespace jobscope::analysis {
+
+// Adds to the names the helpers' part of steps. It is estimated: of each name the part of the
+// threads' time that lies in `accounts`; where several work at once, time counts once.
+void AddStepTimesOfHelpers(const std::vector<Interval>& accounts,
+                           const std::vector<HostLine*>& helpers, NameTable* operators);
+
+// Estimates each kernel's part of the time of its class in `accounts`: a capture has kernels before
+// its first and after its last whole step, and of kernels that run at the same time, on several
+// streams or devices, the class has the time only once.
+void SetStepTimesOfKernels(const std::vector<Interval>& accounts, WorkerTrace* trace);
+
+// Fills the digest's operators with the largest ones. Returns for each index of the table its new
+// index plus 1, or 0.
+std::vector<uint32_t> FillOperators(const NameTable& table, v1::Digest* digest);
+void FillKernels(const NameTable& table, v1::Digest* digest);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_DIGEST_DIGEST_NAMES_H_

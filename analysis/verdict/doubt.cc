@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/verdict/doubt.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analysis/blame/advice.h"
+#include "analysis/statistics/thresholds.h"
+
+namespace jobscope::analysis {
+namespace {
+
+// Returns what a worker's step thread lost, if that is too much for certainty; else empty. A worker
+// that was killed tells no losses by thread: the manifest may know the sum.
+std::string LostTooMuch(const WorkerRow& row) {
+  const v1::Digest& digest = *row.view.digest;
+  const bool by_thread = digest.step_thread_attempted() > 0;
+  const auto lost = static_cast<double>(by_thread ? digest.step_thread_lost() : digest.lost());
+  const double all = by_thread ? static_cast<double>(digest.step_thread_attempted())
+                               : static_cast<double>(digest.events()) + lost;
+  if (lost <= kMaxLost * all) return {};
+  return absl::StrFormat("%.1f %% of its %s", 100 * lost / all,
+                         by_thread ? "step thread's events are lost"
+                                   : "events are lost, on which threads is not known");
+}
+
+}  // namespace
+
+Finding Undecidable(std::string why, std::string_view advice) {
+  Finding finding;
+  finding.kind = Finding::Kind::kUndecidable;
+  finding.why_undecidable = std::move(why);
+  finding.advice = std::string(advice);
+  return finding;
+}
+
+std::string WhyLossesDecide(const std::vector<size_t>& workers, const Finding& finding,
+                            const Report& report) {
+  for (const size_t w : workers) {
+    const std::optional<double>& class_ms =
+        report.workers[w].classes_ms[Index(*finding.step_class)];
+    const std::string lost = LostTooMuch(report.workers[w]);
+    if (lost.empty() || 2 * class_ms.value_or(0) < finding.class_ms.value_or(0)) continue;
+    return absl::StrCat("of ", report.workers[w].view.name, " ", lost);
+  }
+  return {};
+}
+
+Finding WaitOrLink(size_t worker, const Report& report) {
+  const WorkerRow& row = report.workers[worker];
+  const double in_collectives_ms = *row.mean_ms - *row.own_ms;
+  return Undecidable(
+      absl::StrFormat("%s spends %.0f %% of its steps in collectives, most of it where members are "
+                      "not recorded: whether it waits for these or the link is slow, cannot be "
+                      "told",
+                      row.view.name, 100 * in_collectives_ms / *row.mean_ms),
+      kAdviceMembers);
+}
+
+std::optional<Finding> WhyNotSure(const Finding& finding, const Report& report) {
+  // Times of a worker that waits for nobody come from its own clock only. Among others, the clocks
+  // of several tell who was late, and what of the time in collectives is waiting.
+  const bool compares_clocks = finding.kind == Finding::Kind::kStraggler ||
+                               finding.step_class == StepClass::kWaiting ||
+                               finding.step_class == StepClass::kTransfer;
+  for (const size_t w : finding.workers) {
+    const v1::Digest& digest = *report.workers[w].view.digest;
+    if (const std::string lost = LostTooMuch(report.workers[w]); !lost.empty()) {
+      return Undecidable(absl::StrCat(digest.name(), " stands out, but ", lost), kAdviceLosses);
+    }
+    const double uncertainty_ms = static_cast<double>(digest.clock_uncertainty_ns()) / kNsPerMs;
+    if (compares_clocks && finding.step_ms.has_value() && finding.mended_step_ms.has_value() &&
+        *finding.step_ms - *finding.mended_step_ms < uncertainty_ms) {
+      return Undecidable(
+          absl::StrFormat("%s stands out by less than the uncertainty of the clocks, %.3f ms",
+                          digest.name(), uncertainty_ms),
+          kAdviceClocks);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace jobscope::analysis

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blames ranks, which wait for each other.
+#ifndef ANALYSIS_VERDICT_RANKS_H_
+#define ANALYSIS_VERDICT_RANKS_H_
+
+#include <vector>
+
+#include "analysis/alignment/alignment.h"
+#include "analysis/alignment/waits.h"
+#include "analysis/blame/own_times.h"
+#include "analysis/report/report.h"
+
+namespace jobscope::analysis {
+
+// Returns the ranks' own times in their common steps, and the transfer of these.
+OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& matches,
+                    const Report& report);
+
+// Finds stragglers among ranks that wait for each other: by `counted`, which lacks what is rare,
+// and single steps as measured.
+void BlameRanks(const OwnTimes& times, const OwnTimes& measured, const Alignment& alignment,
+                const Report& counted, Report* report);
+
+// Names who causes at least half of the waiting of `waiting_ms` per step, or tells that most of it
+// is within steps.
+void NameLatest(double waiting_ms, const OwnTimes& times, const Alignment& alignment,
+                Finding* waiting);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_RANKS_H_
