@@ -74,8 +74,7 @@ CollectorTasks::Slots CollectorTasks::Choose(const Slots& slots, const ArmReques
   return chosen;
 }
 
-void CollectorTasks::Create(const Slots& slots, size_t most,
-                            const std::shared_ptr<SessionContext>& context) {
+void CollectorTasks::Create(const Slots& slots, size_t most, const std::shared_ptr<void>& context) {
   tasks_.reserve(slots.size());  // this list ends every task that has begun
   for (const std::shared_ptr<CollectorSlot>& slot : slots) {
     const Collector& collector = *slot->collector();

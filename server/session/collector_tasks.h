@@ -41,7 +41,7 @@ class CollectorTasks {
   // not, and which requested frameworks no collector covers.
   Slots Choose(const Slots& slots, const ArmRequest& request);
   // Creates the tasks of the first `most` of `slots`, over `context`.
-  void Create(const Slots& slots, size_t most, const std::shared_ptr<SessionContext>& context);
+  void Create(const Slots& slots, size_t most, const std::shared_ptr<void>& context);
 
   void Arm(const ArmRequest& request);
   // Posts the start to the collectors that watch for steps, or to the others; AwaitStarts waits for

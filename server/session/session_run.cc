@@ -7,8 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/guard/resource_guard.h"
-#include "server/session/step_warnings.h"
-#include "server/session/store_warnings.h"
+#include "server/session/session_warnings.h"
 #include "server/session/summary.h"
 
 namespace jobscope {
@@ -29,7 +28,7 @@ constexpr absl::Duration kRecordAhead = absl::Seconds(5);
 }  // namespace
 
 // The part of a session that a hanging collector may still use after the session's end.
-struct SessionRun::Context : public SessionContext {
+struct SessionRun::Context {
   Context(std::shared_ptr<SessionControl> events, uint64_t store_bytes, uint64_t max_trace_bytes)
       : control(std::move(events)),
         store(std::make_unique<xspace::Store>(store_bytes, max_trace_bytes)),
@@ -139,11 +138,7 @@ absl::Status SessionRun::Arm() {
 
 void SessionRun::CheckClock() {
   const bool holds = clock_.Holds();
-  if (holds && !control_->clock_jumped()) return;
-  warnings_.emplace_back(
-      "the time stamp counter jumped while the capture recorded (the machine was suspended, or the "
-      "process moved to another one): the trace ends before it, and later events are lost; capture "
-      "again");
+  if (!holds || control_->clock_jumped()) warnings_.push_back(ClockJumped());
 }
 
 void SessionRun::TellArmed() {

@@ -24,7 +24,7 @@
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/session/collector_tasks.h"
-#include "server/session/session.h"
+#include "server/session/session_callbacks.h"
 #include "server/session/session_clock.h"
 #include "server/session/session_control.h"
 #include "server/session/session_options.h"

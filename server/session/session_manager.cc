@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,16 +8,14 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "common/clock/clock.h"
 #include "common/log/log.h"
 #include "common/sync/mutex.h"
 #include "common/threads/worker_thread.h"
 #include "server/guard/resource_guard.h"
-#include "server/session/collector_task.h"
+#include "server/session/collector_slot.h"
 #include "server/session/request_queue.h"
 #include "server/session/session_run.h"
-#include "server/session/summary.h"
 
 namespace jobscope {
 namespace {
@@ -27,24 +25,7 @@ namespace {
 // otherwise be refused because of its own previous one.
 constexpr auto kDeliveryGrace = std::chrono::seconds(1);
 // Pause before the next look at the request queue after memory ran out.
-constexpr auto kOutOfMemoryPause = std::chrono::milliseconds(100);
-
-std::string BusyText(const v1::Busy& busy) {
-  const std::string left =
-      busy.remaining_ms() > 0 ? absl::StrFormat(", for %d ms more", busy.remaining_ms()) : "";
-  const std::string lost =
-      busy.client_lost_ms() > 0
-          ? absl::StrFormat(", whose connection was lost %d ms ago", busy.client_lost_ms())
-          : "";
-  // Nothing of a session that only delivers can be stopped.
-  const char* const advice =
-      busy.state() == Name(SessionPhase::kDelivering)
-          ? "it has ended, and its trace is still being delivered; try again later"
-          : "wait for it, or end it with `capture stop`";
-  return absl::StrFormat("a capture is %s here (session \"%s\", asked for by %s%s)%s; %s",
-                         busy.state(), busy.session_id(),
-                         busy.peer().empty() ? "this process" : busy.peer(), lost, left, advice);
-}
+constexpr auto kQueueRetryPause = std::chrono::milliseconds(100);
 
 absl::Status LeavingError() {
   return absl::UnavailableError("the worker is shutting down; no capture starts any more");
@@ -131,10 +112,11 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
     request.refused = LeavingError();
   } else if (when_busy == WhenBusy::kRefuse) {
     if (!state.queue.empty() || (state.running != nullptr && !state.delivering)) {
-      request.refused = absl::AlreadyExistsError(
-          state.running != nullptr
-              ? BusyText(state.DescribeRunning())
-              : "a capture is about to start here; wait for it, or end it with `capture stop`");
+      request.refused = state.running != nullptr
+                            ? BusyError(state.DescribeRunning())
+                            : absl::AlreadyExistsError(
+                                  "a capture is about to start here; wait for it, or end it with "
+                                  "`capture stop`");
     } else if (state.running != nullptr) {
       request.refuse_at = std::chrono::steady_clock::now() + kDeliveryGrace;
     }
@@ -286,17 +268,7 @@ std::vector<v1::CollectorState> SessionManager::DescribeCollectors() const {
     slots = state_->slots;
   }
   std::vector<v1::CollectorState> states;
-  for (const auto& slot : slots) {
-    const std::string_view name = slot->collector()->name();
-    if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
-      states.push_back(CollectorStateOf(name, CollectorState::kWedged,
-                                        absl::StrCat("it hangs in the verb ", VerbName(verb))));
-    } else {
-      const CollectorReport report = slot->collector()->Describe();
-      states.push_back(CollectorStateOf(name, report.state, report.reason));
-      states.back().set_absent(report.absent);
-    }
-  }
+  for (const auto& slot : slots) states.push_back(slot->Describe());
   return states;
 }
 
@@ -402,12 +374,10 @@ std::chrono::steady_clock::time_point SessionManager::State::ProcessQueue() {
     const MutexLock lock(&mutex);
     next = queue.TakeLeaving(
         delivering,
-        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-          return absl::AlreadyExistsError(BusyText(DescribeRunning()));
-        },
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return BusyError(DescribeRunning()); },
         &leaving);
   } catch (const std::exception&) {
-    next = std::chrono::steady_clock::now() + kOutOfMemoryPause;
+    next = std::chrono::steady_clock::now() + kQueueRetryPause;
   }
   for (SessionRequest& request : leaving) {
     SessionResult result;
