@@ -13,9 +13,9 @@
 #include "common/sync/mutex.h"
 #include "common/threads/worker_thread.h"
 #include "server/guard/resource_guard.h"
-#include "server/session/collector_slot.h"
 #include "server/session/request_queue.h"
 #include "server/session/session_run.h"
+#include "server/tasks/collector_slot.h"
 
 namespace jobscope {
 namespace {

@@ -23,12 +23,12 @@
 #include "common/sync/mutex.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
-#include "server/session/collector_tasks.h"
 #include "server/session/session_callbacks.h"
 #include "server/session/session_clock.h"
 #include "server/session/session_control.h"
 #include "server/session/session_options.h"
 #include "server/session/start_plan.h"
+#include "server/tasks/collector_tasks.h"
 
 namespace jobscope {
 

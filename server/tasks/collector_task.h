@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs the verbs of one collector in one session, on a thread of its own, with deadlines.
-#ifndef SERVER_SESSION_COLLECTOR_TASK_H_
-#define SERVER_SESSION_COLLECTOR_TASK_H_
+#ifndef SERVER_TASKS_COLLECTOR_TASK_H_
+#define SERVER_TASKS_COLLECTOR_TASK_H_
 
 #include <sys/types.h>
 
@@ -18,7 +18,7 @@
 #include "collectors/collector.h"
 #include "common/process/starvation.h"
 #include "common/sync/mutex.h"
-#include "server/session/collector_slot.h"
+#include "server/tasks/collector_slot.h"
 
 namespace jobscope {
 
@@ -128,4 +128,4 @@ class CollectorTask {
 
 }  // namespace jobscope
 
-#endif  // SERVER_SESSION_COLLECTOR_TASK_H_
+#endif  // SERVER_TASKS_COLLECTOR_TASK_H_

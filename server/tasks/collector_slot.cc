@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session/collector_slot.h"
+#include "server/tasks/collector_slot.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/session/summary.h"
+#include "server/tasks/collector_state.h"
 
 namespace jobscope {
 

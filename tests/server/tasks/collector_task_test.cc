@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Deadlines of verbs, on a machine that has no processor for the collector's thread.
-#include "server/session/collector_task.h"
+#include "server/tasks/collector_task.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

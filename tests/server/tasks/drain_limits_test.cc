@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "common/process/headroom.h"
-#include "server/session/collector_task.h"
+#include "server/tasks/collector_task.h"
 #include "tests/server/session/fake_collector.h"
 
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One collector of this process, and the verb in which it hangs.
-#ifndef SERVER_SESSION_COLLECTOR_SLOT_H_
-#define SERVER_SESSION_COLLECTOR_SLOT_H_
+#ifndef SERVER_TASKS_COLLECTOR_SLOT_H_
+#define SERVER_TASKS_COLLECTOR_SLOT_H_
 
 #include "collectors/collector.h"
 #include "common/sync/mutex.h"
@@ -33,4 +33,4 @@ class CollectorSlot {
 
 }  // namespace jobscope
 
-#endif  // SERVER_SESSION_COLLECTOR_SLOT_H_
+#endif  // SERVER_TASKS_COLLECTOR_SLOT_H_

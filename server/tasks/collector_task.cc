@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session/collector_task.h"
+#include "server/tasks/collector_task.h"
 
 #include <algorithm>
 #include <exception>

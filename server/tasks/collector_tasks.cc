@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session/collector_tasks.h"
+#include "server/tasks/collector_tasks.h"
 
 #include <algorithm>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "server/session/summary.h"
+#include "server/tasks/collector_state.h"
 
 namespace jobscope {
 namespace {
