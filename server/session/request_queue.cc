@@ -2,13 +2,10 @@
 #include "server/session/request_queue.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/clock/monotonic.h"
-#include "common/run/session_state.h"
 
 namespace jobscope {
 namespace {
@@ -22,23 +19,6 @@ absl::Duration TimeNeeded(const SessionOptions& options) {
 }
 
 }  // namespace
-
-absl::Status BusyError(const v1::Busy& busy) {
-  const std::string left =
-      busy.remaining_ms() > 0 ? absl::StrFormat(", for %d ms more", busy.remaining_ms()) : "";
-  const std::string lost =
-      busy.client_lost_ms() > 0
-          ? absl::StrFormat(", whose connection was lost %d ms ago", busy.client_lost_ms())
-          : "";
-  // Nothing of a session that only delivers can be stopped.
-  const char* const advice =
-      busy.state() == Name(SessionPhase::kDelivering)
-          ? "it has ended, and its trace is still being delivered; try again later"
-          : "wait for it, or end it with `capture stop`";
-  return absl::AlreadyExistsError(absl::StrFormat(
-      "a capture is %s here (session \"%s\", asked for by %s%s)%s; %s", busy.state(),
-      busy.session_id(), busy.peer().empty() ? "this process" : busy.peer(), lost, left, advice));
-}
 
 SessionRequest RequestQueue::TakeFirst() {
   SessionRequest request = std::move(requests_.front());

@@ -13,14 +13,10 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "jobscope/v1/profiler.pb.h"
 #include "server/session/session_callbacks.h"
 #include "server/session/session_options.h"
 
 namespace jobscope {
-
-// Refuses a request that does not wait: `busy` describes the session that holds the slot.
-absl::Status BusyError(const v1::Busy& busy);
 
 struct SessionRequest {
   SessionTicket ticket = 0;

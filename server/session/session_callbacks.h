@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session reports to its requester: its result and its progress.
+// What a session and its requester report to each other.
 #ifndef SERVER_SESSION_SESSION_CALLBACKS_H_
 #define SERVER_SESSION_SESSION_CALLBACKS_H_
 
@@ -62,6 +62,13 @@ struct SessionProgress {
   uint64_t events = 0;
   uint64_t lost = 0;
   uint64_t bytes = 0;  // of items, also of those released
+};
+
+// The client of a session is disconnected: since when, and when the session ends without it. On
+// MONOTONIC.
+struct ClientLost {
+  uint64_t since_ns = 0;
+  uint64_t ends_ns = 0;
 };
 
 }  // namespace jobscope

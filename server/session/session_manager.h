@@ -25,13 +25,6 @@
 
 namespace jobscope {
 
-// The client of a session is disconnected: since when, and when the session ends without it. On
-// MONOTONIC.
-struct ClientLost {
-  uint64_t since_ns = 0;
-  uint64_t ends_ns = 0;
-};
-
 enum class WhenBusy {
   kWait,    // wait in the request queue, first come first served, until the deadline
   kRefuse,  // return ALREADY_EXISTS: who holds the slot, for how much longer. Waits for a
