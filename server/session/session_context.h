@@ -24,8 +24,8 @@ struct SessionContext {
   xspace::Names names;
 };
 
-// Returns a context's store for its consumers, also after the session's end. The last one to release
-// it closes it: that frees its memory, even if a hanging collector keeps the context.
+// Returns a context's store for its consumers, also after the session's end. The last one that
+// releases it closes it: that frees its memory, even if a hanging collector keeps the context.
 std::shared_ptr<xspace::Store> ShareStore(const std::shared_ptr<SessionContext>& context);
 
 }  // namespace jobscope
