@@ -27,7 +27,7 @@
 #include "server/grpc_server/grpc_server.h"
 #include "server/listen/listen_address.h"
 #include "server/services/step_source.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 
 namespace jobscope::bench {
 namespace {

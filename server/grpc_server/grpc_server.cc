@@ -7,8 +7,6 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <grpcpp/support/server_interceptor.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,25 +17,24 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/clock/monotonic.h"
 #include "common/log/log.h"
-#include "common/process/fork_pause.h"
 #include "common/threads/detached_caller.h"
 #include "rpc/arguments.h"
 #include "rpc/deadline.h"
+#include "server/grpc_server/door.h"
 #include "server/grpc_server/grpc_log.h"
+#include "server/grpc_server/listeners.h"
+#include "server/grpc_server/request_watch.h"
 #include "server/guard/fork_guard.h"
 #include "server/guard/resource_guard.h"
 #include "server/listen/acceptor.h"
 #include "server/listen/listen_socket.h"
-#include "server/listen/port_holder.h"
 #include "server/native/native_service.h"
 #include "server/rpc/call_registry.h"
-#include "server/rpc/peer.h"
 #include "server/rpc/self_call.h"
 #include "server/rpc/unary_call.h"
 #include "server/security/audit.h"
@@ -49,7 +46,6 @@
 namespace jobscope {
 namespace {
 
-constexpr absl::Duration kHolderTimeout = absl::Milliseconds(500);
 // The part of Stop's time limit reserved for gRPC to write out answers; also the limit for
 // connections whose closing handshake gets no reply because their peer is cut off.
 constexpr absl::Duration kFlushTime = absl::Milliseconds(300);
@@ -71,87 +67,6 @@ __attribute__((constructor(101))) void KeepStandardDescriptors() {
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest free one
   }
 }
-
-absl::Status Taken(const BindTarget& target, const absl::Status& status) {
-  return absl::AlreadyExistsError(absl::StrCat(
-      status.message(), ", by ", DescribePortHolder(target, kHolderTimeout), ": choose another ",
-      absl::StartsWith(target.text, "unix:") ? "path"
-                                             : "port, or port 0 for any that is free, or "
-                                               "\"host:port+rank\" for several workers on one "
-                                               "host"));
-}
-
-// Opens the listener such that a child forked from here on closes it.
-absl::StatusOr<ListenSocket> OpenUnforked(const BindTarget& target,
-                                          const ListenSocketOptions& options,
-                                          std::vector<ListenerGuard>* guards) {
-  const ForkPause pause;
-  absl::StatusOr<ListenSocket> socket = ListenSocket::Open(target, options);
-  if (socket.ok()) guards->emplace_back(socket->target().text);
-  return socket;
-}
-
-// Listens on the host's addresses. A name may stand for an address that this host does not have
-// (::1 where IPv6 is off): it is skipped if another one can be bound. With port 0, listens on the
-// first address only: on another one the number may be taken.
-absl::StatusOr<std::vector<ListenSocket>> Listen(const std::vector<BindTarget>& targets,
-                                                 bool first_only,
-                                                 const ListenSocketOptions& options,
-                                                 std::vector<ListenerGuard>* guards) {
-  std::vector<ListenSocket> listeners;
-  absl::Status first_error;
-  for (const BindTarget& target : targets) {
-    absl::StatusOr<ListenSocket> listener = OpenUnforked(target, options, guards);
-    if (listener.ok()) {
-      listeners.push_back(*std::move(listener));
-      if (first_only) break;
-    } else if (absl::IsAlreadyExists(listener.status())) {
-      listeners.clear();
-      guards->clear();
-      return Taken(target, listener.status());
-    } else {
-      first_error.Update(listener.status());
-    }
-  }
-  if (listeners.empty()) return first_error;
-  return listeners;
-}
-
-// Tells the acceptor of each request that gRPC admits, including health's. Intercepts none.
-class RequestWatch : public grpc::experimental::ServerInterceptorFactoryInterface {
- public:
-  explicit RequestWatch(std::shared_ptr<Acceptor> acceptor) : acceptor_(std::move(acceptor)) {}
-  grpc::experimental::Interceptor* CreateServerInterceptor(
-      grpc::experimental::ServerRpcInfo* request) override {
-    acceptor_->NoteRequest(ReadablePeer(request->server_context()->peer()));
-    return nullptr;
-  }
-
- private:
-  const std::shared_ptr<Acceptor> acceptor_;
-};
-
-// How the connections of one listener enter gRPC.
-struct Door {
-  using External = std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>;
-
-  void HandOver(int listener_fd, int fd, bool admitted) const {
-    const External& way = admitted ? open : strangers;
-    if (way == nullptr) {  // with TLS there is no way to tell the reason
-      shutdown(fd, SHUT_RDWR);
-      close(fd);
-      return;
-    }
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-    connection.listener_fd = listener_fd;
-    connection.fd = fd;
-    way->HandleNewConnection(&connection);
-  }
-
-  External open;
-  External strangers;  // answers refused callers with the reason; may be null
-  bool checks_users = false;
-};
 
 // The last shutdown of gRPC waits for ever for threads that it has counted but that the system has
 // refused. So the first server initialises gRPC, and it is never shut down.
@@ -180,6 +95,12 @@ struct GrpcServer::State {
   // Runs the whole start, on the helper thread; undoes what it has begun if it fails.
   void Start();
   absl::Status Bind();
+  // Sets gRPC's limits, and registers both services.
+  void Configure(grpc::ServerBuilder* builder);
+  // Adds a door for each listener, in their order.
+  std::vector<Door> AddDoors(const std::vector<ListenSocket>& listeners,
+                             const Credentials& credentials, const UserCheck& users,
+                             grpc::ServerBuilder* builder);
   absl::Status Serve(std::vector<ListenSocket> listeners, const Credentials& credentials);
   // Ends and delivers the capture that runs for one of our callers, delivers captures that have
   // ended, abandons the other calls, and blocks until gRPC has written the answers out, until
@@ -279,45 +200,58 @@ absl::Status GrpcServer::State::Bind() {
   } else if (options.allowed_users.others() && credentials->ChecksUsers(targets->front())) {
     socket_options.unix_mode = UnixSocketMode::kAll;
   }
-  auto listeners = Listen(*targets, any_port, socket_options, &guards);
+  auto listeners = OpenListeners(*targets, any_port, socket_options, &guards);
   if (!listeners.ok()) return listeners.status();
   return Serve(*std::move(listeners), *credentials);
+}
+
+void GrpcServer::State::Configure(grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxStreamsPerConnection);
+  // Callers send little: measuring how fast they could would only wake the job's threads.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, options.keepalive_time_ms);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options.keepalive_timeout_ms);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              limits::kMinClientPingIntervalMs);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.handshake_timeout_ms);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, options.max_idle_ms);
+  SetServerArguments(limits::kMaxRequestBytes, builder);
+  // The answer checks its size itself, with a better error text.
+  builder->SetMaxSendMessageSize(-1);
+  builder->RegisterService(&tensorflow);
+  builder->RegisterService(&native);
+}
+
+std::vector<Door> GrpcServer::State::AddDoors(const std::vector<ListenSocket>& listeners,
+                                              const Credentials& credentials,
+                                              const UserCheck& users,
+                                              grpc::ServerBuilder* builder) {
+  const auto add_way = [&](std::shared_ptr<grpc::ServerCredentials> way_credentials) {
+    port_credentials.push_back(std::move(way_credentials));
+    return builder->experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        port_credentials.back());
+  };
+  std::vector<Door> doors;
+  for (const ListenSocket& listener : listeners) {
+    Door door;
+    door.open = add_way(credentials.ForPort(listener.target(), audit));
+    door.checks_users = !options.insecure && credentials.ChecksUsers(listener.target());
+    if (door.checks_users && !credentials.tls()) {
+      door.strangers = add_way(std::make_shared<StrangerCredentials>(users.refusal()));
+    }
+    doors.push_back(std::move(door));
+  }
+  return doors;
 }
 
 absl::Status GrpcServer::State::Serve(std::vector<ListenSocket> listeners,
                                       const Credentials& credentials) {
   grpc::ServerBuilder builder;
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxStreamsPerConnection);
-  // Callers send little: measuring how fast they could would only wake the job's threads.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, options.keepalive_time_ms);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options.keepalive_timeout_ms);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             limits::kMinClientPingIntervalMs);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.handshake_timeout_ms);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, options.max_idle_ms);
-  SetServerArguments(limits::kMaxRequestBytes, &builder);
-  builder.SetMaxSendMessageSize(-1);  // the answer checks its size itself, with a better error text
-  builder.RegisterService(&tensorflow);
-  builder.RegisterService(&native);
+  Configure(&builder);
   address = listeners.front().target().text;
-  const auto add_door = [&](std::shared_ptr<grpc::ServerCredentials> door_credentials) {
-    port_credentials.push_back(std::move(door_credentials));
-    return builder.experimental().AddExternalConnectionAcceptor(
-        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-        port_credentials.back());
-  };
   const auto users = std::make_shared<UserCheck>(options.allowed_users, audit);
-  std::vector<Door> doors;
-  for (const ListenSocket& listener : listeners) {
-    Door door;
-    door.open = add_door(credentials.ForPort(listener.target(), audit));
-    door.checks_users = !options.insecure && credentials.ChecksUsers(listener.target());
-    if (door.checks_users && !credentials.tls()) {
-      door.strangers = add_door(std::make_shared<StrangerCredentials>(users->refusal()));
-    }
-    doors.push_back(std::move(door));
-  }
+  std::vector<Door> doors = AddDoors(listeners, credentials, *users, &builder);
   acceptor = std::make_shared<Acceptor>(std::move(listeners), options.acceptor);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watches;
   watches.push_back(std::make_unique<RequestWatch>(acceptor));

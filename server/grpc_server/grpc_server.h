@@ -25,7 +25,7 @@
 #include "server/services/gpu_source.h"
 #include "server/services/server_closer.h"
 #include "server/services/step_source.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "server/tensorflow/answer.h"
 #include "server/tensorflow/continuous_profiling.h"
 

@@ -11,9 +11,8 @@
 #include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "common/options/recording_options.h"
-#include "common/text/foreign_text.h"
 #include "rpc/server_ended.h"
-#include "server/limits.h"
+#include "server/native/capture_response.h"
 #include "server/native/native_validation.h"
 #include "server/rpc/peer.h"
 #include "server/rpc/raw_message.h"
@@ -228,47 +227,32 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
       Finish(snapshot.result);
       return false;
     }
-    return WriteArmed(message);
+    WriteArmed(message);
+    return true;
   }
   if (!started_sent_ && snapshot.recording) {
     started_sent_ = true;
     TickEvery(kRecordingInterval);
-    v1::CaptureResponse response;
-    response.mutable_started()->set_start_monotonic_ns(snapshot.started.start_monotonic_ns);
-    response.mutable_started()->set_late_ns(snapshot.started.late_ns);
-    WriteResponse(response, message);
+    WriteResponse(StartedResponse(snapshot.started), message);
     return true;
   }
   if (progress_due_ && snapshot.phase != Phase::kOver) {
     progress_due_ = false;
-    v1::CaptureResponse response;
-    *response.mutable_progress() = capture_->Progress();
-    WriteResponse(response, message);
+    WriteResponse(ProgressResponse(*capture_), message);
     return true;
   }
   // Collectors may declare names while they arm; the client accepts items only after its `start`.
   if (snapshot.commanded && !snapshot.dropped && WriteItems(message)) return true;
-  if (snapshot.phase == Phase::kOver) return WriteEnded(snapshot, message);
-  return false;
+  if (snapshot.phase != Phase::kOver) return false;
+  WriteEnded(snapshot, message);
+  return true;
 }
 
-bool CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
+void CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
   armed_ns_ = MonotonicNs();
   watch_.OnSent(armed_ns_);
   TickEvery(by_steps_ ? kArmedByStepsInterval : kArmedInterval);
-  const SessionArmed armed = capture_->armed();
-  v1::CaptureResponse response;
-  v1::Armed& answer = *response.mutable_armed();
-  answer.set_capture_key(capture_->key());
-  for (const v1::CollectorState& state : armed.collectors) *answer.add_collectors() = state;
-  answer.set_store_bytes(armed.store_bytes);
-  answer.set_lookback_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(armed.lookback)));
-  if (auto steps = capture_->Steps()) *answer.mutable_steps() = *std::move(steps);
-  answer.set_received_monotonic_ns(arm_received_ns_);
-  answer.set_realtime_ns(static_cast<uint64_t>(RealtimeNs()));
-  answer.set_sent_monotonic_ns(MonotonicNs());
-  WriteResponse(response, message);
-  return true;
+  WriteResponse(ArmedResponse(*capture_, arm_received_ns_), message);
 }
 
 bool CaptureStream::WriteItems(grpc::ByteBuffer* message) {
@@ -281,26 +265,13 @@ bool CaptureStream::WriteItems(grpc::ByteBuffer* message) {
   return true;
 }
 
-bool CaptureStream::WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message) {
+void CaptureStream::WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message) {
   ended_sent_ = true;
-  v1::CaptureResponse response;
-  v1::Ended& ended = *response.mutable_ended();
-  const bool delivers = snapshot.commanded && !snapshot.dropped;
-  ended.set_last_item(delivers ? snapshot.last_item : writer_.next() - 1);
-  if (!snapshot.commanded && snapshot.result.ok()) {
-    ended.set_code(static_cast<int>(absl::StatusCode::kCancelled));
-    ended.set_reason("the capture was ended before it was started");
-  } else if (!snapshot.result.ok()) {
-    ended.set_code(static_cast<int>(snapshot.result.code()));
-    ended.set_reason(Printable(snapshot.result.message(), limits::kMaxStatusTextBytes));
-  } else if (writer_.left_out() > 0) {
-    ended.set_reason(absl::StrCat(writer_.left_out(), " items are larger than ",
-                                  limits::kMaxItemBytes,
-                                  " bytes, the most that travels, and were sent empty"));
-    Log(LogLevel::kWarning, absl::StrCat("a native capture: ", ended.reason()));
+  const v1::CaptureResponse response = EndedResponse(snapshot, writer_);
+  if (writer_.left_out() > 0 && response.ended().code() == 0) {
+    Log(LogLevel::kWarning, absl::StrCat("a native capture: ", response.ended().reason()));
   }
   WriteResponse(response, message);
-  return true;
 }
 
 void CaptureStream::OnSent() {

@@ -63,9 +63,10 @@ class CaptureStream final : public StreamCall {
   absl::Status OnAck(const v1::Ack& request);
   absl::Status OnFinish(const v1::Finish& request);
 
-  bool WriteArmed(grpc::ByteBuffer* message);
+  void WriteArmed(grpc::ByteBuffer* message);
+  // Returns false if there are none to send yet.
   bool WriteItems(grpc::ByteBuffer* message);
-  bool WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message);
+  void WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message);
   // Finishes the stream once the client has everything.
   void FinishIfComplete(const NativeCapture::Snapshot& snapshot);
 

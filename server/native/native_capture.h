@@ -25,7 +25,7 @@
 #include "server/native/stream_waker.h"
 #include "server/rpc/stream_call.h"
 #include "server/services/step_source.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "server/session/session_options.h"
 
 namespace jobscope {

@@ -18,7 +18,7 @@
 #include "server/limits.h"
 #include "server/native/native_capture.h"
 #include "server/services/step_source.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 
 namespace jobscope {
 

@@ -2,13 +2,11 @@
 #include "server/process/process_server.h"
 
 #include <atomic>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -28,14 +26,11 @@
 #include "server/guard/fork_guard.h"
 #include "server/guard/resource_guard.h"
 #include "server/listen/listen_address.h"
-#include "server/process/environment.h"
 #include "server/process/exit_delivery.h"
 #include "server/process/published_address.h"
 #include "server/process/server_options.h"
+#include "server/process/start_settings.h"
 #include "server/process/worker_runtime.h"
-#include "server/rpc/ceilings.h"
-#include "server/security/allowed_users.h"
-#include "server/security/credentials.h"
 #include "server/services/server_closer.h"
 
 namespace jobscope {
@@ -47,22 +42,8 @@ constexpr absl::Duration kLockPoll = absl::Milliseconds(1);
 constexpr char kBusyText[] =
     "another thread is starting or stopping the server of this process; try again later";
 
-// The settings of a start.
-struct Resolved {
-  ServerOptions options;  // after applying the environment
-  std::string port_dir;
-  CredentialFiles credentials;
-  AllowedUsers allowed_users;
-  Ceilings ceilings;
-  bool by_environment = false;  // nothing was chosen in code
-
-  bool SameAs(const Resolved& other) const {
-    return options == other.options && port_dir == other.port_dir;
-  }
-};
-
 struct Running {
-  Resolved settings;
+  StartSettings settings;
   std::unique_ptr<GrpcServer> server;
   uint64_t number = 0;  // of the start, in this process
 };
@@ -138,79 +119,6 @@ StartOutcome Failed(const absl::Status& status) {
   return {CodeOf(status), std::string(status.message()), ""};
 }
 
-// Whether this is the operator's server: that of `jobscope run`, or of a program that leaves all
-// settings to JOBSCOPE_LISTEN.
-bool IsOfEnvironment(ServerOptions in_code, const ServerOptions& in_environment) {
-  if (in_code.address == in_environment.address) in_code.address.clear();
-  return in_code == ServerOptions();
-}
-
-absl::Status Named(absl::string_view setting, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(setting, ": ", status.message()));
-}
-
-// Returns the absolute path: the program may change its working directory later. Returns the path
-// as given if it is empty, or the working directory no longer exists.
-std::string AtStart(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  return error ? path : absolute.string();
-}
-
-CredentialFiles FilesOf(const ServerOptions& options, const ServerOptions& in_code) {
-  CredentialFiles files;
-  const std::pair<FileSetting*, std::string ServerOptions::*> settings[] = {
-      {&files.tls_certificate, &ServerOptions::tls_cert},
-      {&files.tls_key, &ServerOptions::tls_key},
-      {&files.tls_authorities, &ServerOptions::tls_ca},
-      {&files.token, &ServerOptions::token_file}};
-  for (const auto& [file, path] : settings) {
-    if (!(options.*path).empty()) *file = {AtStart(options.*path), GiverOf(path, in_code)};
-  }
-  files.tls_allowed_names = options.tls_allowed_names;
-  return files;
-}
-
-// Who may call, and what they may ask for.
-absl::Status ChooseAccess(Resolved* resolved) {
-  const ServerOptions& options = resolved->options;
-  auto users = AllowedUsers::Parse(options.allow_users);
-  if (!users.ok()) {
-    return Named("JOBSCOPE_ALLOW_USERS (options.allow_users)", users.status());
-  }
-  resolved->allowed_users = *std::move(users);
-  Ceilings& ceilings = resolved->ceilings;
-  ceilings.duration_ms = options.max_duration_ms;
-  ceilings.trace_bytes = options.max_trace_bytes;
-  ceilings.captures_per_minute = static_cast<uint32_t>(options.max_captures_per_minute);
-  return Named("JOBSCOPE_MAX_LEVELS (options.max_levels)",
-               ParseLevels(options.max_levels, &ceilings.levels));
-}
-
-absl::StatusOr<Resolved> Resolve(const ServerOptions& in_code) {
-  auto environment = ReadEnvironment();
-  if (!environment.ok()) return environment.status();
-  if (environment->disable) {
-    return absl::PermissionDeniedError(
-        "JOBSCOPE_DISABLE is set: no profiler server in this process");
-  }
-  auto options = Merge(in_code, environment->options);
-  if (!options.ok()) return options.status();
-  if (options->address.empty()) {
-    return absl::InvalidArgumentError(
-        "no address to listen on: give one in the options or in JOBSCOPE_LISTEN, such as "
-        "127.0.0.1:6009");
-  }
-  Resolved resolved;
-  resolved.by_environment = IsOfEnvironment(in_code, environment->options);
-  resolved.options = *std::move(options);
-  resolved.credentials = FilesOf(resolved.options, in_code);
-  if (auto status = ChooseAccess(&resolved); !status.ok()) return status;
-  resolved.port_dir = std::move(environment->port_dir);
-  return resolved;
-}
-
 // Stops the server. Calls `closed` as soon as it accepts nothing more.
 void StopRunning(Process& process, absl::FunctionRef<void()> closed)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(process.mutex) {
@@ -241,28 +149,28 @@ ServerCloser CloserOf(uint64_t number) {
   };
 }
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, uint64_t number,
+absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const StartSettings& settings, uint64_t number,
                                                    WorkerRuntime& worker) {
   const v1::Identity identity = worker.identity();
   const auto local_rank =
       identity.has_local_rank() ? std::optional<int>(identity.local_rank()) : std::nullopt;
-  auto address = ParseListenAddress(resolved.options.address, local_rank);
+  auto address = ParseListenAddress(settings.options.address, local_rank);
   if (!address.ok()) return address.status();
-  auto status = worker.ConfigureRings(static_cast<uint32_t>(resolved.options.ring_records),
-                                      resolved.options.rings_cap_bytes);
+  auto status = worker.ConfigureRings(static_cast<uint32_t>(settings.options.ring_records),
+                                      settings.options.rings_cap_bytes);
   if (!status.ok()) return status;
   GrpcServerOptions options;
   options.address = *std::move(address);
-  options.insecure = resolved.options.insecure;
-  options.credentials = resolved.credentials;
-  options.allowed_users = resolved.allowed_users;
-  options.ceilings = resolved.ceilings;
-  options.store_bytes = resolved.options.store_bytes;
+  options.insecure = settings.options.insecure;
+  options.credentials = settings.credentials;
+  options.allowed_users = settings.allowed_users;
+  options.ceilings = settings.ceilings;
+  options.store_bytes = settings.options.store_bytes;
   options.sessions = worker.sessions();
   options.set_recording = [&worker](std::optional<int> level) { worker.SetContinuous(level); };
   options.steps = [&worker] { return worker.Steps(); };
   options.gpus = worker.Gpus();
-  if (resolved.options.allow_close) options.closer = CloserOf(number);
+  if (settings.options.allow_close) options.closer = CloserOf(number);
   options.identity = [&worker] { return worker.identity(); };
   options.uses_tsc = worker.uses_tsc();
   return GrpcServer::Start(std::move(options));
@@ -293,9 +201,8 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
   InstallForkGuard();
   if (InForkedChild()) return {JOBSCOPE_E_FORKED, kForkedText, ""};
   if (absl::Status room = CheckRoomToEnter(); !room.ok()) return Failed(room);
-  auto resolved = Resolve(options);
-  if (!resolved.ok()) return Failed(resolved.status());
-  const std::string port_dir = AtStart(resolved->port_dir);
+  auto settings = ResolveSettings(options);
+  if (!settings.ok()) return Failed(settings.status());
   Process& process = TheProcess();
   // Not for ever: if a constructor of a library calls this, the thread that holds the lock may wait
   // for the loader's, which this one holds.
@@ -306,11 +213,11 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
   const ProcessLock lock(&process, std::adopt_lock);
   if (process.running.has_value()) {
     const std::string& bound = process.running->server->address();
-    if (process.running->settings.SameAs(*resolved)) return {JOBSCOPE_OK, "", bound};
+    if (process.running->settings.SameAs(*settings)) return {JOBSCOPE_OK, "", bound};
     if (process.running->settings.by_environment) {
       Log(LogLevel::kInfo,
           absl::StrCat("profiler server: keeps the one that the environment requested, on ", bound,
-                       "; ignores the options in code (", resolved->options.address, ")"));
+                       "; ignores the options in code (", settings->options.address, ")"));
       return {JOBSCOPE_OK, "", bound};
     }
     return {JOBSCOPE_E_BUSY,
@@ -322,13 +229,14 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
   if (!WorkerRuntime::Create(deadline)) return {JOBSCOPE_E_BUSY, kBusyText, ""};
   WorkerRuntime& worker = WorkerRuntime::Get();
   const uint64_t number = ++process.starts;
-  auto server = Launch(*resolved, number, worker);
+  auto server = Launch(*settings, number, worker);
   if (!server.ok()) return Failed(server.status());
   const std::string address = (*server)->address();
   // Before the address is published: a client that finds it finds the worker's steps recorded.
-  worker.SetAlwaysOn(!resolved->options.no_always_on);
-  if (!port_dir.empty()) {
-    auto published = process.published.Publish(port_dir, worker.identity(), address);
+  worker.SetAlwaysOn(!settings->options.no_always_on);
+  if (!settings->absolute_port_dir.empty()) {
+    auto published =
+        process.published.Publish(settings->absolute_port_dir, worker.identity(), address);
     if (!published.ok()) {
       worker.SetAlwaysOn(false);
       (*server)->Stop(kStopLimit);
@@ -336,7 +244,7 @@ StartOutcome StartProcessServer(const ServerOptions& options) {
     }
   }
   DeliverAtExit(&DeliverBeforeExit, &WithdrawBeforeExit);
-  process.running = Running{*std::move(resolved), *std::move(server), number};
+  process.running = Running{*std::move(settings), *std::move(server), number};
   process.accepts = true;
   Log(LogLevel::kInfo, absl::StrCat("profiler server listens on ", address));
   return {JOBSCOPE_OK, "", address};

@@ -18,7 +18,7 @@
 #include "jobscope/v1/item.pb.h"
 #include "server/services/gpu_source.h"
 #include "server/services/step_source.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 
 namespace jobscope {
 

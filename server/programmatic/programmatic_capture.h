@@ -16,7 +16,7 @@
 #include "common/files/file_sink.h"
 #include "common/run/run_directory.h"
 #include "common/sync/mutex.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "server/session/session_options.h"
 
 namespace jobscope {

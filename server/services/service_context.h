@@ -12,7 +12,7 @@
 #include "server/rpc/ceilings.h"
 #include "server/services/gpu_source.h"
 #include "server/services/step_source.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 
 namespace jobscope {
 

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/session/session.h"
+#include "server/session/session_callbacks.h"
 #include "server/session/session_options.h"
 
 namespace jobscope {

@@ -7,8 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/guard/resource_guard.h"
-#include "server/session/step_warnings.h"
-#include "server/session/store_warnings.h"
+#include "server/session/session_warnings.h"
 #include "server/session/summary.h"
 
 namespace jobscope {
@@ -28,35 +27,16 @@ constexpr absl::Duration kRecordAhead = absl::Seconds(5);
 
 }  // namespace
 
-// The part of a session that a hanging collector may still use after the session's end.
-struct SessionRun::Context : public SessionContext {
-  Context(std::shared_ptr<SessionControl> events, uint64_t store_bytes, uint64_t max_trace_bytes)
-      : control(std::move(events)),
-        store(std::make_unique<xspace::Store>(store_bytes, max_trace_bytes)),
-        names(store.get()) {
-    // The trace has reached its ceiling: what follows would be lost.
-    store->SetSpentListener([this] { control->Stop(EndedBy::kMaxTraceBytes); });
-  }
-
-  // Returns a context's store for its consumers after the session's end. The last consumer to
-  // release it closes it.
-  static std::shared_ptr<xspace::Store> ShareStore(const std::shared_ptr<Context>& context) {
-    return {context->store.get(), [context](xspace::Store* store) { store->Close(); }};
-  }
-
-  const std::shared_ptr<SessionControl> control;
-  const std::unique_ptr<xspace::Store> store;
-  xspace::Names names;
-};
-
 SessionRun::SessionRun(SessionOptions options, Environment environment)
     : options_(std::move(options)),
       environment_(std::move(environment)),
       control_(std::make_shared<SessionControl>(std::move(environment_.process_queue))),
       tasks_([this] { control_->ProcessQueue(); }, [this] { return control_->shutdown_since(); }),
       clock_(environment_.clock, environment_.uses_tsc),
-      context_(std::make_shared<Context>(control_, options_.store_bytes, options_.max_trace_bytes)),
-      store_(Context::ShareStore(context_)) {}
+      context_(std::make_shared<SessionContext>(control_, options_.store_bytes,
+                                                options_.max_trace_bytes)),
+      store_(ShareStore(context_)),
+      meter_(store_) {}
 
 SessionResult SessionRun::Run() {
   SessionResult result;
@@ -106,9 +86,10 @@ absl::StatusOr<size_t> SessionRun::FindRoom(size_t collectors) {
   CaptureRoom room = FindRoomForCapture(collectors, options_.store_bytes);
   if (!room.status.ok()) return std::move(room.status);
   if (room.store_bytes < options_.store_bytes) {
-    context_ = std::make_shared<Context>(control_, room.store_bytes, options_.max_trace_bytes);
-    const MutexLock lock(&mutex_);
-    store_ = Context::ShareStore(context_);
+    context_ =
+        std::make_shared<SessionContext>(control_, room.store_bytes, options_.max_trace_bytes);
+    store_ = ShareStore(context_);
+    meter_.SetStore(store_);
   }
   if (!room.warning.empty()) warnings_.push_back(std::move(room.warning));
   return room.collectors;
@@ -126,10 +107,7 @@ absl::Status SessionRun::Arm() {
   if (!most_tasks.ok()) return most_tasks.status();
   request.store_bytes = context_->store->cap_bytes();
   tasks_.Create(slots, *most_tasks, context_);
-  {
-    const MutexLock lock(&mutex_);
-    collectors_ = tasks_.collectors();
-  }
+  meter_.SetCollectors(tasks_.collectors());
   request.sink = context_->store.get();
   request.names = &context_->names;
   request.events = context_->control.get();
@@ -139,17 +117,13 @@ absl::Status SessionRun::Arm() {
 
 void SessionRun::CheckClock() {
   const bool holds = clock_.Holds();
-  if (holds && !control_->clock_jumped()) return;
-  warnings_.emplace_back(
-      "the time stamp counter jumped while the capture recorded (the machine was suspended, or the "
-      "process moved to another one): the trace ends before it, and later events are lost; capture "
-      "again");
+  if (!holds || control_->clock_jumped()) warnings_.push_back(ClockJumped());
 }
 
 void SessionRun::TellArmed() {
   if (!control_->BecomeArmed() || !environment_.armed) return;
   SessionArmed armed;
-  armed.store = store();
+  armed.store = store_;
   armed.store_bytes = context_->store->cap_bytes();
   armed.collectors = tasks_.StatesAfterArm();
   const uint64_t now_ticks = clock_.NowTicks();
@@ -284,36 +258,15 @@ SessionResult SessionRun::Finish() {
   input.absent = tasks_.absent();
   input.tasks = &tasks_.tasks();
   result.summary = MakeSummary(input);
-  {
-    const MutexLock lock(&mutex_);
-    lost_ = result.summary.lost();
-  }
+  meter_.SetLost(result.summary.lost());
   if (!AppendSummary(&result.summary, context_->store.get())) {
     result.status = absl::ResourceExhaustedError(
         absl::StrCat("the store has no room for the capture's summary; ask for a larger store (",
                      options_.store_setting, ")"));
     return result;
   }
-  result.store = store();
+  result.store = store_;
   return result;
-}
-
-SessionProgress SessionRun::Progress() const {
-  SessionProgress progress;
-  std::vector<Collector*> collectors;
-  std::optional<uint64_t> lost;
-  const std::shared_ptr<xspace::Store> store = this->store();
-  progress.phase = control_->phase();
-  {
-    const MutexLock lock(&mutex_);
-    lost = lost_;
-    if (!lost.has_value()) collectors = collectors_;
-  }
-  progress.lost = lost.value_or(0);
-  for (const Collector* collector : collectors) progress.lost += collector->LostSoFar();
-  progress.events = store->events();
-  progress.bytes = store->appended_bytes();
-  return progress;
 }
 
 v1::Busy SessionRun::Describe() const {
@@ -322,11 +275,6 @@ v1::Busy SessionRun::Describe() const {
   busy.set_peer(options_.peer);
   control_->Describe(&busy);
   return busy;
-}
-
-std::shared_ptr<xspace::Store> SessionRun::store() const {
-  const MutexLock lock(&mutex_);
-  return store_;
 }
 
 void SessionRun::StartCollectors(bool watching_steps) {

@@ -20,15 +20,17 @@
 #include "common/clock/clock_baseline.h"
 #include "common/process/identity.h"
 #include "common/run/session_state.h"
-#include "common/sync/mutex.h"
+#include "common/xspace/segment/store.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
-#include "server/session/collector_tasks.h"
-#include "server/session/session.h"
+#include "server/session/progress_meter.h"
+#include "server/session/session_callbacks.h"
 #include "server/session/session_clock.h"
+#include "server/session/session_context.h"
 #include "server/session/session_control.h"
 #include "server/session/session_options.h"
 #include "server/session/start_plan.h"
+#include "server/tasks/collector_tasks.h"
 
 namespace jobscope {
 
@@ -63,11 +65,9 @@ class SessionRun {
   SessionControl& control() { return *control_; }
   const SessionOptions& options() const { return options_; }
   v1::Busy Describe() const;
-  SessionProgress Progress() const;
+  SessionProgress Progress() const { return meter_.Read(control_->phase()); }
 
  private:
-  struct Context;
-
   SessionResult RunStages();
   // Returns an error if the process has no room for a capture.
   absl::Status Arm();
@@ -94,7 +94,6 @@ class SessionRun {
   uint64_t OldestTicks() const;
   // The ticks since which everything is recorded, if it already is; else now.
   uint64_t ReadyTicks() const;
-  std::shared_ptr<xspace::Store> store() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const SessionOptions options_;
   Environment environment_;
@@ -104,7 +103,8 @@ class SessionRun {
   CollectorTasks tasks_;
   std::vector<std::string> warnings_;
   SessionClock clock_;
-  std::shared_ptr<Context> context_;  // set when arming
+  std::shared_ptr<SessionContext> context_;  // replaced if there is less room
+  std::shared_ptr<xspace::Store> store_;     // the context's, for consumers
   StartPlan plan_;
   uint64_t recording_ticks_ = 0;  // when all collectors were really on
   uint64_t end_ticks_ = 0;
@@ -112,13 +112,7 @@ class SessionRun {
   absl::Status refused_;  // nobody can watch for the steps that were asked for
 
   // ---- all threads ----
-  mutable Mutex mutex_;
-  // The context's store, for consumers after the session's end: its memory is freed with the last
-  // of them, even if a hanging collector keeps the context.
-  std::shared_ptr<xspace::Store> store_ ABSL_GUARDED_BY(mutex_);
-  // Those that take part, set when arming.
-  std::vector<Collector*> collectors_ ABSL_GUARDED_BY(mutex_);
-  std::optional<uint64_t> lost_ ABSL_GUARDED_BY(mutex_);  // once it is known exactly
+  ProgressMeter meter_;
 };
 
 }  // namespace jobscope

@@ -8,55 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/options/recording_options.h"
 #include "common/process/identity.h"
-#include "common/text/utf8.h"
+#include "server/tasks/collector_state.h"
 
 namespace jobscope {
 namespace {
-
-// Cleans text from a collector, which may have any source (a thread's name, a framework's event).
-// One invalid byte would make the client's parser reject the whole message, and with it the trace.
-std::string Text(std::string_view text) {
-  std::string scratch;
-  return std::string(ToUtf8(text, &scratch));
-}
-
-// The collector may have recorded, but did not report its events and losses.
-bool AccountUnknown(const CollectorTask& task, const CollectorReport* report) {
-  if (report != nullptr) return report->account_unknown;
-  return task.abandoned() && task.abandoned_in() != Verb::kArm;
-}
-
-// A task's outcome in the words of the table: what it reported, or why it could not.
-v1::CollectorState StateOf(const CollectorTask& task, const CollectorReport* report) {
-  const std::string_view name = task.collector()->name();
-  if (task.abandoned()) {
-    v1::CollectorState state = CollectorStateOf(
-        name, CollectorState::kWedged,
-        absl::StrCat("it did not return from the verb ", VerbName(task.abandoned_in()), " in time",
-                     AccountUnknown(task, report)
-                         ? ": the end of its events is missing, and its losses are not known"
-                         : ""));
-    state.set_account_unknown(AccountUnknown(task, report));
-    return state;
-  }
-  // This abseil's string_view is not std::string_view.
-  const std::string message(task.status().message());
-  if (task.threw()) {
-    v1::CollectorState state = CollectorStateOf(
-        name, CollectorState::kFailed,
-        absl::StrCat(message, ": part of its events is missing, and its losses are not known"));
-    state.set_account_unknown(true);
-    return state;
-  }
-  if (report != nullptr && report->state != CollectorState::kOn) {
-    v1::CollectorState state =
-        CollectorStateOf(name, report->state, report->reason.empty() ? message : report->reason);
-    state.set_account_unknown(report->account_unknown);
-    return state;
-  }
-  if (!task.status().ok()) return CollectorStateOf(name, CollectorState::kFailed, message);
-  return CollectorStateOf(name, CollectorState::kOn, "");
-}
 
 void AddReport(const CollectorReport& report, v1::CollectorState* state,
                LossesByCause* lost_by_cause, v1::Summary* summary) {
@@ -84,13 +39,13 @@ void AddReport(const CollectorReport& report, v1::CollectorState* state,
   for (const CollectorReport::Thread& thread : report.threads) {
     v1::ThreadLoss* out = summary->add_threads();
     out->set_tid(thread.tid);
-    out->set_name(Text(thread.name));
+    out->set_name(CleanText(thread.name));
     out->set_attempted(thread.attempted);
     out->set_in_trace(thread.in_trace);
     out->set_lost(thread.lost);
     out->set_outside(thread.outside);
   }
-  for (const std::string& warning : report.warnings) summary->add_warnings(Text(warning));
+  for (const std::string& warning : report.warnings) summary->add_warnings(CleanText(warning));
 }
 
 // The source of the steps in the trace; empty if any collector recorded marked ones, which take
@@ -107,20 +62,6 @@ std::string StepsInferredFrom(const std::vector<std::shared_ptr<CollectorTask>>&
 }
 
 }  // namespace
-
-v1::CollectorState CollectorStateOf(std::string_view name, CollectorState state,
-                                    std::string_view reason) {
-  v1::CollectorState out;
-  out.set_name(Text(name));
-  out.set_state(Name(state));
-  out.set_reason(Text(reason));
-  return out;
-}
-
-v1::CollectorState StateAfterArm(const CollectorTask& task) {
-  const CollectorReport description = task.collector()->Describe();
-  return StateOf(task, task.abandoned() ? nullptr : &description);
-}
 
 v1::Summary MakeSummary(const SummaryInput& input) {
   const SessionOptions& options = *input.options;
@@ -161,7 +102,7 @@ v1::Summary MakeSummary(const SummaryInput& input) {
     if (report) AddReport(*report, &state, &lost_by_cause, &summary);
     *summary.add_collectors() = state;
   }
-  summary.set_steps_inferred_from(Text(StepsInferredFrom(*input.tasks)));
+  summary.set_steps_inferred_from(CleanText(StepsInferredFrom(*input.tasks)));
   for (const v1::CollectorState& state : input.absent) *summary.add_collectors() = state;
   if (input.only_ceiling_reached) {
     // Collectors only see that the sink takes no events.

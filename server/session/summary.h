@@ -8,14 +8,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/run/session_state.h"
 #include "common/xspace/segment/item_sink.h"
 #include "jobscope/v1/item.pb.h"
-#include "server/session/collector_task.h"
 #include "server/session/session_options.h"
+#include "server/tasks/collector_task.h"
 
 namespace jobscope {
 
@@ -44,12 +43,6 @@ v1::Summary MakeSummary(const SummaryInput& input);
 // of a thousand threads can exceed what a small store has left. Returns false if there is no room
 // for that either.
 bool AppendSummary(v1::Summary* summary, xspace::ItemSink* sink);
-
-// State of a task whose Arm has returned, or has missed its deadline.
-v1::CollectorState StateAfterArm(const CollectorTask& task);
-
-v1::CollectorState CollectorStateOf(std::string_view name, CollectorState state,
-                                    std::string_view reason);
 
 }  // namespace jobscope
 

@@ -26,7 +26,7 @@
 #include "server/grpc_server/grpc_server.h"
 #include "server/listen/listen_address.h"
 #include "server/services/step_source.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "tensorflow/profiler_service.grpc.pb.h"
 #include "tests/server/session/fake_collector.h"
 

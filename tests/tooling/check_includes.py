@@ -60,7 +60,9 @@ MAY_INCLUDE = {
     "collectors/provider": ["collectors/provider", "collectors/xspace_import", "collectors/collector.h", "common", "include"],
     "rpc": ["rpc", "common/status", "common/text", "proto"],
     "server/guard": ["server/guard", "server/limits.h", "common"],
-    "server/session": ["server/session", "server/guard", "server/limits.h", "collectors/collector.h", "common", "include", "proto"],
+    "server/tasks": ["server/tasks", "server/guard", "collectors/collector.h", "common", "proto"],
+    "server/session": ["server/session", "server/tasks", "server/guard", "server/limits.h", "collectors/collector.h", "common", "include",
+                       "proto"],
     "server/programmatic": ["server/programmatic", "server/session", "server/guard", "common"],
     "server/listen": ["server/listen", "server/limits.h", "rpc", "common", "proto", "proto_grpc"],
     "server/security": ["server/security", "server/listen", "common"],
@@ -118,8 +120,8 @@ EXCEPTIONS = {
 }
 # Whose folders are listed one by one.
 SPLIT = ("analysis/", "collectors/", "common/", "server/")
-WITHOUT_GRPC = ("include/", "common/", "collectors/", "analysis/", "examples/", "server/guard/", "server/session/", "server/programmatic/",
-                "client/clock/", "client/terminal/")
+WITHOUT_GRPC = ("include/", "common/", "collectors/", "analysis/", "examples/", "server/guard/", "server/tasks/", "server/session/",
+                "server/programmatic/", "client/clock/", "client/terminal/")
 FOLDERS = ("include", "common", "collectors", "rpc", "server", "client", "analysis", "examples", "proto", "bench", "tests")
 # Locks of ours are common/sync/mutex.h's and abseil's, which clang checks. The sink of the log is a template of spdlog's.
 NAKED_LOCK = re.compile(r"std::(mutex|recursive_mutex|shared_mutex|condition_variable|lock_guard|unique_lock|scoped_lock)\b")

@@ -28,24 +28,24 @@ class CheckIncludesTest(unittest.TestCase):
     def test_forbidden_edges(self):
         for path, target in [
             ("include/jobscope/trace.h", "common/clock/clock.h"),
-            ("common/clock/clock.cc", "server/session/session.h"),
+            ("common/clock/clock.cc", "server/session/session_manager.h"),
             ("common/clock/clock.cc", "collectors/collector.h"),
             ("common/clock/clock.cc", "jobscope/v1/profiler.grpc.pb.h"),
-            ("collectors/host/host_collector.cc", "server/session/session.h"),
+            ("collectors/host/host_collector.cc", "server/session/session_manager.h"),
             ("collectors/host/host_collector.cc", "collectors/system/system_collector.h"),
             ("collectors/host/recorder/ring.cc", "common/clock/clock.h"),
-            ("server/session/session.cc", "collectors/host/host_collector.h"),
-            ("server/session/session.cc", "server/rpc/unary_call.h"),
+            ("server/session/session_manager.cc", "collectors/host/host_collector.h"),
+            ("server/session/session_manager.cc", "server/rpc/unary_call.h"),
             ("server/rpc/unary_call.cc", "server/native/native_service.h"),
             ("client/native/native_worker.cc", "client/fan_out/fan_out.h"),
             ("common/text/foreign_text.cc", "common/log/log.h"),
             ("server/process/recorder_loader.h", "collectors/host/host_collector.h"),
-            ("server/session/session.cc", "client/fan_out/fan_out.h"),
-            ("client/main.cc", "server/session/session.h"),
+            ("server/session/session_manager.cc", "client/fan_out/fan_out.h"),
+            ("client/main.cc", "server/session/session_manager.h"),
             ("client/main.cc", "collectors/collector.h"),
             ("client/main.cc", "jobscope/trace.h"),
             ("analysis/output/report.cc", "jobscope/v1/profiler.grpc.pb.h"),
-            ("examples/train_loop.cc", "server/session/session.h"),
+            ("examples/train_loop.cc", "server/session/session_manager.h"),
         ]:
             with self.subTest(path=path, target=target):
                 code, output = check({path: target})
@@ -117,11 +117,11 @@ class CheckIncludesTest(unittest.TestCase):
             "common/process/identity.cc": "jobscope/v1/item.pb.h",
             "collectors/host/host_collector.cc": "collectors/host/recorder/reader_abi.h",
             "collectors/host/recorder/ring.cc": "jobscope/detail/ticks.h",
-            "server/session/session.cc": "collectors/collector.h",
+            "server/session/session_manager.cc": "collectors/collector.h",
             "server/rpc/unary_call.cc": "#include <grpcpp/grpcpp.h>\n#include \"server/security/audit.h\"\n",
             "server/process/worker_runtime.cc": "collectors/host/host_collector.h",
             "server/native/native_service.h": "jobscope/v1/profiler.grpc.pb.h",
-            "tests/server/session/session_test.cc": "server/session/session.h",
+            "tests/server/session/session_manager_test.cc": "server/session/session_manager.h",
         })
         self.assertEqual(code, 0, output)
         self.assertIn("10 files", output)

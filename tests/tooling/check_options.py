@@ -31,7 +31,7 @@ USERS = {
     "python/src/provider.c",
     "server/process/worker_runtime.cc",
     "server/rpc/ceilings.cc",
-    "server/session/collector_tasks.cc",
+    "server/tasks/collector_tasks.cc",
     "server/tensorflow/continuous_profiling.cc",
     "server/tensorflow/tensorflow_validation.cc",
 }

@@ -34,7 +34,7 @@
 #include "server/limits.h"
 #include "server/listen/listen_address.h"
 #include "server/services/step_source.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "tests/certificates.h"
 #include "tests/fuzz_input.h"
 #include "tests/server/session/fake_collector.h"

@@ -21,7 +21,7 @@
 #include "collectors/host/recorder/reader_abi.h"
 #include "jobscope/trace.h"
 #include "server/programmatic/programmatic_capture.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "tests/server/session/session_fixture.h"
 
 namespace jobscope {

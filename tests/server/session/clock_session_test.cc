@@ -22,7 +22,7 @@
 #include "common/clock/clock_for_testing.h"
 #include "common/xspace/assemble/assembler.h"
 #include "jobscope/trace.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/server/session/session_fixture.h"
 

@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "jobscope/detail/ticks.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "tests/server/session/session_fixture.h"
 
 namespace jobscope {

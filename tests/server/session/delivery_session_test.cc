@@ -13,7 +13,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock/monotonic.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "tests/server/session/session_fixture.h"
 
 namespace jobscope {

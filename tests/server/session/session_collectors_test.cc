@@ -12,7 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "tests/again_if_busy.h"
 #include "tests/server/session/fake_collector.h"
 #include "tests/server/session/session_fixture.h"

@@ -17,7 +17,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "tests/server/session/fake_collector.h"
 
 namespace jobscope {

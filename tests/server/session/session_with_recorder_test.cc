@@ -22,7 +22,7 @@
 #include "common/xspace/assemble/assembler.h"
 #include "common/xspace/segment/trace_planes.h"
 #include "jobscope/trace.h"
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/server/session/session_fixture.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs the verbs of one collector in one session, on a thread of its own, with deadlines.
-#ifndef SERVER_SESSION_COLLECTOR_TASK_H_
-#define SERVER_SESSION_COLLECTOR_TASK_H_
+#ifndef SERVER_TASKS_COLLECTOR_TASK_H_
+#define SERVER_TASKS_COLLECTOR_TASK_H_
 
 #include <sys/types.h>
 
@@ -11,7 +11,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -19,33 +18,9 @@
 #include "collectors/collector.h"
 #include "common/process/starvation.h"
 #include "common/sync/mutex.h"
+#include "server/tasks/collector_slot.h"
 
 namespace jobscope {
-
-enum class Verb { kNone, kArm, kStart, kStop, kReport };
-const char* VerbName(Verb verb);
-
-// Base of the objects that outlive a session because a collector may still hang in one of its
-// verbs.
-struct SessionContext {
-  virtual ~SessionContext() = default;
-};
-
-// Keeps between sessions whether a collector can take part in one. Thread-safe.
-class CollectorSlot {
- public:
-  explicit CollectorSlot(Collector* collector) : collector_(collector) {}
-  Collector* collector() const { return collector_; }
-
-  // The verb in which the collector hangs, or kNone.
-  Verb wedged_in() const;
-  void SetWedged(Verb verb);
-
- private:
-  Collector* const collector_;
-  mutable Mutex mutex_;
-  Verb wedged_in_ ABSL_GUARDED_BY(mutex_) = Verb::kNone;
-};
 
 // Runs a collector's verbs. The session posts verbs and waits for them; the thread runs them in
 // order and, while the collector records, calls Drain when the collector has asked for it. A
@@ -59,10 +34,10 @@ class CollectorTask {
   // wait ends at the latest, whatever its deadline. May be empty.
   using Meanwhile = std::function<Clock::time_point()>;
 
-  // `context` keeps sink, names and events alive for as long as the thread may use them. Returns
-  // RESOURCE_EXHAUSTED if no thread can be created.
-  static absl::Status Start(std::shared_ptr<CollectorSlot> slot,
-                            std::shared_ptr<SessionContext> context,
+  // `context` owns the sink, names and events of the requests: the thread may use them after the
+  // session, while the collector hangs in a verb. Returns RESOURCE_EXHAUSTED if no thread can be
+  // created.
+  static absl::Status Start(std::shared_ptr<CollectorSlot> slot, std::shared_ptr<void> context,
                             std::shared_ptr<CollectorTask>* task);
   ~CollectorTask() = default;
   CollectorTask(const CollectorTask&) = delete;
@@ -105,7 +80,7 @@ class CollectorTask {
   std::optional<CollectorReport> report() const;
 
  private:
-  CollectorTask(std::shared_ptr<CollectorSlot> slot, std::shared_ptr<SessionContext> context);
+  CollectorTask(std::shared_ptr<CollectorSlot> slot, std::shared_ptr<void> context);
   void Post(Verb verb, absl::FunctionRef<void()> write_request);
   void Run();
   void RunVerb(Verb verb);
@@ -125,7 +100,7 @@ class CollectorTask {
                    Clock::time_point* latest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<CollectorSlot> slot_;
-  const std::shared_ptr<SessionContext> context_;
+  const std::shared_ptr<void> context_;
   mutable Mutex mutex_;
   CondVar changed_;
   Verb posted_ ABSL_GUARDED_BY(mutex_) = Verb::kNone;  // posted and not yet returned
@@ -153,4 +128,4 @@ class CollectorTask {
 
 }  // namespace jobscope
 
-#endif  // SERVER_SESSION_COLLECTOR_TASK_H_
+#endif  // SERVER_TASKS_COLLECTOR_TASK_H_

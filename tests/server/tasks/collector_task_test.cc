@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Deadlines of verbs, on a machine that has no processor for the collector's thread.
-#include "server/session/collector_task.h"
+#include "server/tasks/collector_task.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -52,7 +52,7 @@ TEST(CollectorTaskTest, AThreadThatIsNotRunHasNotHung) {
   StarvedCollector collector(processor);
   std::shared_ptr<CollectorTask> task;
   ASSERT_TRUE(CollectorTask::Start(std::make_shared<CollectorSlot>(&collector),
-                                   std::make_shared<SessionContext>(), &task)
+                                   /*context=*/nullptr, &task)
                   .ok());
   task->PostArm({});
   ASSERT_TRUE(task->Await(Clock::time_point::max()));
@@ -72,7 +72,7 @@ TEST(CollectorTaskTest, AThreadThatHasNeverRunHasNotHung) {
   std::shared_ptr<CollectorTask> task;
   BusyProcessor busy(processor);
   starved_start = processor;
-  ASSERT_TRUE(CollectorTask::Start(slot, std::make_shared<SessionContext>(), &task).ok());
+  ASSERT_TRUE(CollectorTask::Start(slot, /*context=*/nullptr, &task).ok());
   starved_start.reset();
   task->PostArm({});
   ExpectPatience(task.get(), &busy);
@@ -87,7 +87,7 @@ TEST(CollectorTaskTest, AThreadThatBlocksIsGivenUp) {
   collector.FailIn("arm", absl::UnavailableError("it never was"));  // so nothing is to be stopped
   const auto slot = std::make_shared<CollectorSlot>(&collector);
   std::shared_ptr<CollectorTask> task;
-  ASSERT_TRUE(CollectorTask::Start(slot, std::make_shared<SessionContext>(), &task).ok());
+  ASSERT_TRUE(CollectorTask::Start(slot, /*context=*/nullptr, &task).ok());
   task->PostArm({});
   ASSERT_TRUE(collector.AwaitCalls("arm", 1));
   task->AwaitWithoutAbandoning(Clock::now() + milliseconds(10));

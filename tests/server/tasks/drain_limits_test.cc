@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "common/process/headroom.h"
-#include "server/session/collector_task.h"
+#include "server/tasks/collector_task.h"
 #include "tests/server/session/fake_collector.h"
 
 namespace {
@@ -58,7 +58,7 @@ int LimitsReadBeforeDrains(Clock::duration* took) {
   CountingCollector collector;
   std::shared_ptr<CollectorTask> task;
   EXPECT_TRUE(CollectorTask::Start(std::make_shared<CollectorSlot>(&collector),
-                                   std::make_shared<SessionContext>(), &task)
+                                   /*context=*/nullptr, &task)
                   .ok());
   const auto begun = Clock::now();
   collector.FailIn("stop", absl::UnavailableError("it has nothing to write to"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session/collector_task.h"
+#include "server/tasks/collector_task.h"
 
 #include <algorithm>
 #include <exception>
@@ -24,38 +24,11 @@ constexpr auto kUnlimitedFor = std::chrono::seconds(1);
 
 }  // namespace
 
-const char* VerbName(Verb verb) {
-  switch (verb) {
-    case Verb::kNone:
-      return "none";
-    case Verb::kArm:
-      return "arm";
-    case Verb::kStart:
-      return "start";
-    case Verb::kStop:
-      return "stop";
-    case Verb::kReport:
-      return "report";
-  }
-  return "unknown";
-}
-
-Verb CollectorSlot::wedged_in() const {
-  const MutexLock lock(&mutex_);
-  return wedged_in_;
-}
-
-void CollectorSlot::SetWedged(Verb verb) {
-  const MutexLock lock(&mutex_);
-  wedged_in_ = verb;
-}
-
-CollectorTask::CollectorTask(std::shared_ptr<CollectorSlot> slot,
-                             std::shared_ptr<SessionContext> context)
+CollectorTask::CollectorTask(std::shared_ptr<CollectorSlot> slot, std::shared_ptr<void> context)
     : slot_(std::move(slot)), context_(std::move(context)) {}
 
 absl::Status CollectorTask::Start(std::shared_ptr<CollectorSlot> slot,
-                                  std::shared_ptr<SessionContext> context,
+                                  std::shared_ptr<void> context,
                                   std::shared_ptr<CollectorTask>* task) {
   std::shared_ptr<CollectorTask> made(new CollectorTask(std::move(slot), std::move(context)));
   if (absl::Status started = StartWorkerThread(

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session/session.h"
+#include "server/session/session_manager.h"
 
-#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/log/log.h"
 #include "common/sync/mutex.h"
 #include "common/threads/worker_thread.h"
 #include "server/guard/resource_guard.h"
-#include "server/session/collector_task.h"
 #include "server/session/request_queue.h"
+#include "server/session/running_session.h"
 #include "server/session/session_run.h"
-#include "server/session/summary.h"
+#include "server/tasks/collector_slot.h"
 
 namespace jobscope {
 namespace {
@@ -27,24 +24,7 @@ namespace {
 // otherwise be refused because of its own previous one.
 constexpr auto kDeliveryGrace = std::chrono::seconds(1);
 // Pause before the next look at the request queue after memory ran out.
-constexpr auto kOutOfMemoryPause = std::chrono::milliseconds(100);
-
-std::string BusyText(const v1::Busy& busy) {
-  const std::string left =
-      busy.remaining_ms() > 0 ? absl::StrFormat(", for %d ms more", busy.remaining_ms()) : "";
-  const std::string lost =
-      busy.client_lost_ms() > 0
-          ? absl::StrFormat(", whose connection was lost %d ms ago", busy.client_lost_ms())
-          : "";
-  // Nothing of a session that only delivers can be stopped.
-  const char* const advice =
-      busy.state() == Name(SessionPhase::kDelivering)
-          ? "it has ended, and its trace is still being delivered; try again later"
-          : "wait for it, or end it with `capture stop`";
-  return absl::StrFormat("a capture is %s here (session \"%s\", asked for by %s%s)%s; %s",
-                         busy.state(), busy.session_id(),
-                         busy.peer().empty() ? "this process" : busy.peer(), lost, left, advice);
-}
+constexpr auto kQueueRetryPause = std::chrono::milliseconds(100);
 
 absl::Status LeavingError() {
   return absl::UnavailableError("the worker is shutting down; no capture starts any more");
@@ -92,8 +72,6 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   // Answers the queued requests that were cancelled, refused or have run out of time. Returns the
   // time at which the next one will.
   std::chrono::steady_clock::time_point ProcessQueue();
-  // Describes the running session.
-  v1::Busy DescribeRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   const bool uses_tsc;
   const IdentitySource identity;
@@ -103,11 +81,7 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   std::vector<std::shared_ptr<CollectorSlot>> slots ABSL_GUARDED_BY(mutex);
   std::shared_ptr<absl::AnyInvocable<void()>> evict ABSL_GUARDED_BY(mutex);
   RequestQueue queue ABSL_GUARDED_BY(mutex);
-  std::shared_ptr<SessionRun> running ABSL_GUARDED_BY(mutex);
-  SessionTicket running_ticket ABSL_GUARDED_BY(mutex) = 0;
-  std::optional<ClientLost> client_lost ABSL_GUARDED_BY(mutex);  // of the running session
-  // It has ended; its callback runs, or the slot is held.
-  bool delivering ABSL_GUARDED_BY(mutex) = false;
+  RunningSession running ABSL_GUARDED_BY(mutex);
   SessionTicket last_ticket ABSL_GUARDED_BY(mutex) = 0;
   bool thread_runs ABSL_GUARDED_BY(mutex) = false;
   bool shut_down ABSL_GUARDED_BY(mutex) = false;
@@ -130,12 +104,13 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
   if (state.shut_down) {
     request.refused = LeavingError();
   } else if (when_busy == WhenBusy::kRefuse) {
-    if (!state.queue.empty() || (state.running != nullptr && !state.delivering)) {
+    const bool others_wait = !state.queue.empty();
+    if (state.running.active() || (state.running.delivering() && others_wait)) {
+      request.refused = state.running.BusyError();
+    } else if (others_wait) {
       request.refused = absl::AlreadyExistsError(
-          state.running != nullptr
-              ? BusyText(state.DescribeRunning())
-              : "a capture is about to start here; wait for it, or end it with `capture stop`");
-    } else if (state.running != nullptr) {
+          "a capture is about to start here; wait for it, or end it with `capture stop`");
+    } else if (state.running.delivering()) {
       request.refuse_at = std::chrono::steady_clock::now() + kDeliveryGrace;
     }
   }
@@ -156,7 +131,7 @@ void SessionManager::HoldSlot(SessionOptions options,
   request.only_delivers = true;
   if (state.shut_down) {
     request.refused = LeavingError();
-  } else if (state.running != nullptr || !state.queue.empty()) {
+  } else if (!state.running.none() || !state.queue.empty()) {
     request.refused = absl::AlreadyExistsError("another session has the slot, or waits for it");
   }
   state.Enqueue(std::move(request));
@@ -165,7 +140,7 @@ void SessionManager::HoldSlot(SessionOptions options,
 void SessionManager::State::Enqueue(SessionRequest request) {
   queue.Push(std::move(request));
   if (thread_runs) {
-    if (running != nullptr) running->control().Wake();
+    running.Wake();
     return;
   }
   absl::Status launched =
@@ -190,16 +165,15 @@ void SessionManager::SetEvictor(absl::AnyInvocable<void()> evict) {
 
 bool SessionManager::Command(SessionTicket ticket, StartCommand command) {
   const MutexLock lock(&state_->mutex);
-  return state_->running != nullptr && state_->running_ticket == ticket &&
-         state_->running->control().Command(std::move(command));
+  return state_->running.Is(ticket) && state_->running.run()->control().Command(std::move(command));
 }
 
 std::optional<SessionProgress> SessionManager::Progress(SessionTicket ticket) const {
   std::shared_ptr<SessionRun> run;
   {
     const MutexLock lock(&state_->mutex);
-    if (state_->running == nullptr || state_->running_ticket != ticket) return std::nullopt;
-    run = state_->running;
+    if (!state_->running.Is(ticket)) return std::nullopt;
+    run = state_->running.run();
   }
   return run->Progress();
 }
@@ -207,65 +181,47 @@ std::optional<SessionProgress> SessionManager::Progress(SessionTicket ticket) co
 void SessionManager::Cancel(SessionTicket ticket) {
   State& state = *state_;
   const MutexLock lock(&state.mutex);
-  if (state.running != nullptr && state.running_ticket == ticket) {
-    state.running->control().Cancel();
-    return;
-  }
-  if (state.queue.Refuse(ticket, absl::CancelledError("cancelled while queued")) &&
-      state.running != nullptr) {
-    state.running->control().Wake();
+  if (state.running.Is(ticket)) {
+    state.running.run()->control().Cancel();
+  } else if (state.queue.Refuse(ticket, absl::CancelledError("cancelled while queued"))) {
+    state.running.Wake();
   }
 }
 
 std::optional<std::string> SessionManager::Stop(std::string_view session_id, EndedBy cause) {
   State& state = *state_;
   const MutexLock lock(&state.mutex);
-  if (state.running != nullptr && !state.delivering &&
-      (session_id.empty() || state.running->options().session_id == session_id)) {
-    state.running->control().Stop(cause);
-    return state.running->options().session_id;
+  if (state.running.active()) {
+    SessionRun& run = *state.running.run();
+    if (session_id.empty() || run.options().session_id == session_id) {
+      run.control().Stop(cause);
+      return run.options().session_id;
+    }
   }
   if (session_id.empty()) return std::nullopt;
   if (!state.queue.RefuseSession(session_id, absl::CancelledError("stopped while queued"))) {
     return std::nullopt;
   }
-  if (state.running != nullptr) state.running->control().Wake();
+  state.running.Wake();
   return std::string(session_id);
 }
 
 bool SessionManager::StopTicket(SessionTicket ticket, EndedBy cause) {
   const MutexLock lock(&state_->mutex);
-  if (state_->running == nullptr || state_->running_ticket != ticket || state_->delivering) {
-    return false;
-  }
-  state_->running->control().Stop(cause);
+  if (!state_->running.Is(ticket) || state_->running.delivering()) return false;
+  state_->running.run()->control().Stop(cause);
   return true;
 }
 
 void SessionManager::SetClientLost(SessionTicket ticket, std::optional<ClientLost> lost) {
   const MutexLock lock(&state_->mutex);
-  if (state_->running == nullptr || state_->running_ticket != ticket) return;
-  state_->client_lost = lost;
-}
-
-v1::Busy SessionManager::State::DescribeRunning() const {
-  v1::Busy busy = running->Describe();
-  if (!client_lost.has_value() || delivering) return busy;
-  const uint64_t now_ns = MonotonicNs();
-  const auto milliseconds = [](uint64_t from_ns, uint64_t to_ns) {
-    return to_ns > from_ns ? (to_ns - from_ns) / 1'000'000 : 0;
-  };
-  // 0 means that the client is connected.
-  busy.set_client_lost_ms(std::max<uint64_t>(milliseconds(client_lost->since_ns, now_ns), 1));
-  const uint64_t left_ms = std::max<uint64_t>(milliseconds(now_ns, client_lost->ends_ns), 1);
-  if (busy.remaining_ms() == 0 || left_ms < busy.remaining_ms()) busy.set_remaining_ms(left_ms);
-  return busy;
+  if (state_->running.Is(ticket)) state_->running.SetClientLost(lost);
 }
 
 std::optional<v1::Busy> SessionManager::busy() const {
   const MutexLock lock(&state_->mutex);
-  if (state_->running == nullptr) return std::nullopt;
-  v1::Busy busy = state_->DescribeRunning();
+  if (state_->running.none()) return std::nullopt;
+  v1::Busy busy = state_->running.Describe();
   busy.set_waiting(static_cast<uint32_t>(state_->queue.size()));
   return busy;
 }
@@ -286,17 +242,7 @@ std::vector<v1::CollectorState> SessionManager::DescribeCollectors() const {
     slots = state_->slots;
   }
   std::vector<v1::CollectorState> states;
-  for (const auto& slot : slots) {
-    const std::string_view name = slot->collector()->name();
-    if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
-      states.push_back(CollectorStateOf(name, CollectorState::kWedged,
-                                        absl::StrCat("it hangs in the verb ", VerbName(verb))));
-    } else {
-      const CollectorReport report = slot->collector()->Describe();
-      states.push_back(CollectorStateOf(name, report.state, report.reason));
-      states.back().set_absent(report.absent);
-    }
-  }
+  for (const auto& slot : slots) states.push_back(slot->Describe());
   return states;
 }
 
@@ -305,9 +251,9 @@ bool SessionManager::Shutdown(absl::Duration grace) {
   const MutexLock lock(&state.mutex);
   state.shut_down = true;
   state.queue.RefuseAll(LeavingError());
-  if (state.running != nullptr) {
-    state.running->control().Stop(EndedBy::kShutdown);
-    state.running->control().Wake();
+  if (!state.running.none()) {
+    state.running.run()->control().Stop(EndedBy::kShutdown);
+    state.running.Wake();
   }
   return state.idle.WaitFor(
       &state.mutex, grace,
@@ -350,7 +296,7 @@ void SessionManager::State::RunOne(SessionRequest request) {
     result.status = request.refused;
   } else {
     try {
-      running = MakeRun(&request);
+      running = RunningSession(MakeRun(&request), request.ticket);
     } catch (const std::exception&) {
       result.status = OutOfMemoryError();
     }
@@ -360,8 +306,7 @@ void SessionManager::State::RunOne(SessionRequest request) {
     Deliver(&request, std::move(result));
     return;
   }
-  running_ticket = request.ticket;
-  std::shared_ptr<SessionRun> run = running;
+  std::shared_ptr<SessionRun> run = running.run();
   if (request.only_delivers) {
     run->SkipToDelivery();
   } else {
@@ -371,7 +316,7 @@ void SessionManager::State::RunOne(SessionRequest request) {
     if (evictor != nullptr && *evictor) Evict(*evictor);
     result = run->Run();
   }
-  delivering = true;
+  running.BeginDelivery();
   {
     const MutexUnlock unlocked(&mutex);
     // The slot stays taken while `done` assembles the answer, or for as long as the receiver keeps
@@ -385,10 +330,7 @@ void SessionManager::State::RunOne(SessionRequest request) {
     Deliver(&request, std::move(result));
     run->AwaitDelivered();
   }
-  running = nullptr;
-  running_ticket = 0;
-  client_lost.reset();
-  delivering = false;
+  running = RunningSession();
   // Unmaps the store, which takes a while if it is large. The next session begins on this thread:
   // two stores never exist at once.
   const MutexUnlock unlocked(&mutex);
@@ -401,13 +343,10 @@ std::chrono::steady_clock::time_point SessionManager::State::ProcessQueue() {
   try {
     const MutexLock lock(&mutex);
     next = queue.TakeLeaving(
-        delivering,
-        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-          return absl::AlreadyExistsError(BusyText(DescribeRunning()));
-        },
-        &leaving);
+        running.delivering(),
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return running.BusyError(); }, &leaving);
   } catch (const std::exception&) {
-    next = std::chrono::steady_clock::now() + kOutOfMemoryPause;
+    next = std::chrono::steady_clock::now() + kQueueRetryPause;
   }
   for (SessionRequest& request : leaving) {
     SessionResult result;

@@ -2,8 +2,8 @@
 //
 // Runs the verbs of all collectors of one session, each with its deadline, and chooses the
 // collectors that take part.
-#ifndef SERVER_SESSION_COLLECTOR_TASKS_H_
-#define SERVER_SESSION_COLLECTOR_TASKS_H_
+#ifndef SERVER_TASKS_COLLECTOR_TASKS_H_
+#define SERVER_TASKS_COLLECTOR_TASKS_H_
 
 #include <chrono>
 #include <cstddef>
@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "collectors/collector.h"
 #include "jobscope/v1/item.pb.h"
-#include "server/session/collector_task.h"
+#include "server/tasks/collector_task.h"
 
 namespace jobscope {
 
@@ -41,7 +41,7 @@ class CollectorTasks {
   // not, and which requested frameworks no collector covers.
   Slots Choose(const Slots& slots, const ArmRequest& request);
   // Creates the tasks of the first `most` of `slots`, over `context`.
-  void Create(const Slots& slots, size_t most, const std::shared_ptr<SessionContext>& context);
+  void Create(const Slots& slots, size_t most, const std::shared_ptr<void>& context);
 
   void Arm(const ArmRequest& request);
   // Posts the start to the collectors that watch for steps, or to the others; AwaitStarts waits for
@@ -89,4 +89,4 @@ class CollectorTasks {
 
 }  // namespace jobscope
 
-#endif  // SERVER_SESSION_COLLECTOR_TASKS_H_
+#endif  // SERVER_TASKS_COLLECTOR_TASKS_H_

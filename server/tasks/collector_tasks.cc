@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session/collector_tasks.h"
+#include "server/tasks/collector_tasks.h"
 
 #include <algorithm>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "server/session/summary.h"
+#include "server/tasks/collector_state.h"
 
 namespace jobscope {
 namespace {
@@ -74,8 +74,7 @@ CollectorTasks::Slots CollectorTasks::Choose(const Slots& slots, const ArmReques
   return chosen;
 }
 
-void CollectorTasks::Create(const Slots& slots, size_t most,
-                            const std::shared_ptr<SessionContext>& context) {
+void CollectorTasks::Create(const Slots& slots, size_t most, const std::shared_ptr<void>& context) {
   tasks_.reserve(slots.size());  // this list ends every task that has begun
   for (const std::shared_ptr<CollectorSlot>& slot : slots) {
     const Collector& collector = *slot->collector();
