@@ -54,6 +54,7 @@ class Acceptor::Loop {
   }
 
   absl::Status Prepare(HandOver hand_over, Admit admit);
+  void NoteStarted();
   void Run();
   void End();
   void NoteRequest(absl::string_view peer);
@@ -96,7 +97,7 @@ class Acceptor::Loop {
   bool abandoned_ = false;
 
   absl::Mutex mutex_;
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;  // a thread will end it
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;  // the descriptors, at its end
 };
@@ -114,9 +115,12 @@ absl::Status Acceptor::Loop::Prepare(HandOver hand_over, Admit admit) {
   for (const ListenSocket& listener : listeners_) held_.Add(listener.fd());
   connections_.Reserve();
   polled_.reserve(1 + listeners_.size() + limits_.max_descriptors);
+  return absl::OkStatus();
+}
+
+void Acceptor::Loop::NoteStarted() {
   const absl::MutexLock lock(&mutex_);
   running_ = true;
-  return absl::OkStatus();
 }
 
 void Acceptor::Loop::End() {
@@ -319,7 +323,9 @@ Acceptor::~Acceptor() { Stop(); }
 absl::Status Acceptor::Start(HandOver hand_over, Admit admit) {
   absl::Status status = loop_->Prepare(std::move(hand_over), std::move(admit));
   if (!status.ok()) return status;
-  return StartWorkerThread("jobscope-accept", [loop = loop_] { loop->Run(); });
+  status = StartWorkerThread("jobscope-accept", [loop = loop_] { loop->Run(); });
+  if (status.ok()) loop_->NoteStarted();
+  return status;
 }
 
 void Acceptor::Stop() { loop_->End(); }
