@@ -11,13 +11,9 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "analysis/cli/diff_verb.h"
-#include "analysis/cli/report_verb.h"
-#include "client/cli/capture.h"
 #include "client/cli/flags.h"
 #include "client/cli/interrupt.h"
-#include "client/cli/run/run_verb.h"
-#include "client/cli/survey.h"
+#include "client/cli/verbs.h"
 
 namespace {
 
@@ -30,35 +26,28 @@ __attribute__((constructor(101))) void KeepStandardDescriptors() {
   }
 }
 
+// Prints help or an error. Returns `exit_code`.
+int Print(const std::string& text, int exit_code) {
+  std::fputs(text.c_str(), exit_code == 0 ? stdout : stderr);
+  return exit_code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv, argv + argc);
-  // `run` asks no worker: it becomes another program, so no signal may be blocked and no thread
-  // started.
-  if (jobscope::IsRunVerb(arguments)) return jobscope::RunVerb(arguments);
-  if (jobscope::analysis::IsReportVerb(arguments)) {
-    return jobscope::analysis::ReportVerb(arguments);
-  }
-  if (jobscope::analysis::IsDiffVerb(arguments)) return jobscope::analysis::DiffVerb(arguments);
-  const jobscope::FlagsResult parsed = jobscope::ParseFlags(arguments);
-  if (!parsed.flags.has_value()) {
-    std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
-    return parsed.exit_code;
-  }
+  const jobscope::VerbResult named = jobscope::ParseVerb(arguments);
+  if (named.verb == nullptr) return Print(named.text, named.exit_code);
+  // The verb `run` becomes another program, so no signal may be blocked and no thread started.
+  const jobscope::WorkerVerb* const verb = named.verb->worker_verb;
+  if (verb == nullptr) return named.verb->run(arguments);
+  const jobscope::FlagsResult parsed = jobscope::ParseFlags(*verb, named.program, named.arguments);
+  if (!parsed.flags.has_value()) return Print(parsed.text, parsed.exit_code);
   // Outcomes report what gRPC would otherwise log for each failed connection. Overridable.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   jobscope::PrepareSignals();
   // Debian's abseil looks for lock cycles each time it takes a lock, an eighth of the cost of a
   // capture of hundreds of workers (measured with perf). Unit tests keep the check.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  switch (parsed.flags->verb) {
-    case jobscope::Verb::kCapture:
-      return jobscope::RunCapture(*parsed.flags);
-    case jobscope::Verb::kCheck:
-      return jobscope::RunCheck(*parsed.flags);
-    case jobscope::Verb::kStop:
-      return jobscope::RunStop(*parsed.flags);
-  }
-  return 0;
+  return verb->run(*parsed.flags);
 }

@@ -50,10 +50,6 @@ int RunDiffVerb(const Verb& verb, const DiffFlags& flags) {
 
 }  // namespace
 
-bool IsDiffVerb(const std::vector<std::string>& arguments) {
-  return arguments.size() > 1 && arguments[1] == "diff";
-}
-
 int DiffVerb(const std::vector<std::string>& arguments) {
   DiffFlags flags;
   Verb verb("diff",

@@ -9,10 +9,7 @@
 
 namespace jobscope::analysis {
 
-// Returns whether the program was called as `jobscope diff ...`.
-bool IsDiffVerb(const std::vector<std::string>& arguments);
-
-// Prints how two runs differ. Returns 0; 1 if the second one is slower by the gate or more; 2 for
+// Prints how two runs differ, given all arguments of main. Returns 0; 1 if the second one is slower by the gate or more; 2 for
 // wrong usage and runs that cannot be compared; 4 if nothing is readable.
 int DiffVerb(const std::vector<std::string>& arguments);
 

@@ -48,10 +48,6 @@ int RunReport(const Verb& verb, const ReportFlags& flags) {
 
 }  // namespace
 
-bool IsReportVerb(const std::vector<std::string>& arguments) {
-  return arguments.size() > 1 && arguments[1] == "report";
-}
-
 int ReportVerb(const std::vector<std::string>& arguments) {
   ReportFlags flags;
   Verb verb("report",

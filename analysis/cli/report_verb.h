@@ -9,11 +9,7 @@
 
 namespace jobscope::analysis {
 
-// Returns whether the program was called as `jobscope report ...` or `capture report ...`, given
-// all arguments of main.
-bool IsReportVerb(const std::vector<std::string>& arguments);
-
-// Prints the report. Returns the exit code: 0 with a report, even if "not decidable"; 1 if it could
+// Prints the report, given all arguments of main. Returns the exit code: 0 with a report, even if "not decidable"; 1 if it could
 // not be written; 2 for wrong usage; 4 if nothing is readable.
 int ReportVerb(const std::vector<std::string>& arguments);
 

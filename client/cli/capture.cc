@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "analysis/cli/capture_report.h"
+#include "client/cli/capture_flags.h"
 #include "client/cli/capture_interrupt.h"
 #include "client/cli/exit.h"
 #include "client/cli/sample.h"
@@ -214,8 +215,6 @@ std::string MakeReport(const std::string& run_directory, mode_t file_mode, int* 
   return text;
 }
 
-}  // namespace
-
 int RunCapture(const Flags& flags) {
   if (const absl::Status room = EnsureThreads(); !room.ok()) return UsageError(room);
   CaptureInterrupt interrupt;
@@ -289,5 +288,9 @@ int RunCapture(const Flags& flags) {
   }
   ExitAtOnce(&threads, PrintResult(text, exit_code));
 }
+
+}  // namespace
+
+const WorkerVerb kCaptureVerb = {AddCaptureFlags, CheckCaptureFlags, RunCapture};
 
 }  // namespace jobscope

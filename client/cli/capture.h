@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the verb `capture`, from checked flags to exit code.
+// Implements the verb `capture`, from its flags to the exit code.
 #ifndef CLIENT_CLI_CAPTURE_H_
 #define CLIENT_CLI_CAPTURE_H_
 
@@ -10,8 +10,8 @@ namespace jobscope {
 
 // Checks addresses and logdir before it contacts any worker; records; writes run directory,
 // manifest and table. Prints to stdout (the table, or the manifest with --json) and stderr. Blocks
-// for the whole capture. Returns the exit code.
-int RunCapture(const Flags& flags);
+// for the whole capture.
+extern const WorkerVerb kCaptureVerb;
 
 }  // namespace jobscope
 

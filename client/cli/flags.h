@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses the command line and checks every flag's range; every error names its cause and the
-// remedy.
+// Parses the flags of the verbs that contact workers and checks every flag's range; every error
+// names its cause and the remedy.
 #ifndef CLIENT_CLI_FLAGS_H_
 #define CLIENT_CLI_FLAGS_H_
 
@@ -10,20 +10,24 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "client/rpc/credentials.h"
 #include "common/options/recording_options.h"
 #include "common/run/outcome.h"
 
+namespace CLI {
+class App;
+}
+
 namespace jobscope {
 
-enum class Verb { kCapture, kCheck, kStop };
+// A day: far beyond any capture that fits into a store, and far below any overflow.
+inline constexpr int64_t kMaxMs = 86'400'000;
 
 // The value of --protocol that stands for the native one if a worker speaks it.
 inline constexpr char kAnyProtocol[] = "auto";
 
 struct Flags {
-  Verb verb = Verb::kCapture;
   std::string service_addr;
   std::string logdir;
   std::string session_id;
@@ -53,6 +57,18 @@ struct Flags {
   bool server = false;   // `stop` only
 };
 
+// A verb that contacts workers, and its own flags; flags.cc adds those that all of them have.
+struct WorkerVerb {
+  // Sets the description and the footer, which lists the exit codes, and adds the flags.
+  // `bad_value` receives the first value that is wrong, when they are parsed.
+  void (*add_flags)(CLI::App* app, Flags* flags, absl::Status* bad_value);
+  // Checks the values of these flags, after those of all verbs, and sets the defaults that depend
+  // on other flags.
+  absl::Status (*check_flags)(const CLI::App& app, Flags* flags);
+  // Runs the verb; returns the exit code.
+  int (*run)(const Flags& flags);
+};
+
 // What the command line asks for instead of running a verb.
 struct FlagsResult {
   std::optional<Flags> flags;  // absent: print `text` and exit with `exit_code`
@@ -60,10 +76,13 @@ struct FlagsResult {
   int exit_code = 0;
 };
 
-// Parses the arguments. `arguments[0]` is the name by which the program was called: as "jobscope"
-// it requires a verb first; under any other name it captures unless the first argument is "check"
-// or "stop". Pure: opens and dials nothing.
-FlagsResult ParseFlags(const std::vector<std::string>& arguments);
+// Parses the arguments after the verb. `program` is the name that messages begin with. Pure: opens
+// and dials nothing.
+FlagsResult ParseFlags(const WorkerVerb& verb, const std::string& program,
+                       const std::vector<std::string>& arguments);
+
+// For check_flags: returns INVALID_ARGUMENT if `value` is not in [low, high].
+absl::Status CheckRange(const char* flag, int64_t value, int64_t low, int64_t high);
 
 }  // namespace jobscope
 

@@ -12,7 +12,7 @@ StrandTimer::StrandTimer(CallThreads* threads, Strand* strand, std::weak_ptr<voi
 
 void StrandTimer::Start(absl::Duration delay, std::function<void()> fire) {
   Stop();
-  fires_ns_ = MonotonicNow() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(delay));
+  fires_ns_ = MonotonicNow() + DurationNs(delay);
   timer_ = Timer::Start(
       threads_, delay,
       [this, owner = owner_, generation = generation_, fire = std::move(fire)]() mutable {

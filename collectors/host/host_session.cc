@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/xspace/segment/trace_planes.h"
 
 namespace jobscope::host {
@@ -62,7 +63,7 @@ void HostSession::Arm() {
       request_.lookback > absl::ZeroDuration()) {
     return;
   }
-  ahead_until_ns_ = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(request_.ahead));
+  ahead_until_ns_ = MonotonicNow() + DurationNs(request_.ahead);
   reader_->hold_ended(1);
   reader_->set_mask(JOBSCOPE_HOLDER_SESSION, bits_);
   recording_since_ = ticks_.Now();
@@ -143,7 +144,7 @@ absl::Status HostSession::Start(const StartRequest& request) {
 // event: once its ring is released, recording counts as complete only from then on.
 absl::Duration HostSession::DrainAhead() {
   if (recording_since_ == 0) return absl::InfiniteDuration();
-  const uint64_t now_ns = MonotonicNs();
+  const uint64_t now_ns = MonotonicNow();
   if (now_ns >= ahead_until_ns_) {
     reader_->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
     reader_->hold_ended(0);

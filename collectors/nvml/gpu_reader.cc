@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "jobscope/detail/ticks.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope::nvml {
 namespace {
@@ -40,7 +40,7 @@ bool IsFinal(Result result) {
 }  // namespace
 
 void CallWatch::Begin(const char* call) {
-  begun_ns_.store(static_cast<int64_t>(detail::MonotonicNs()), std::memory_order_relaxed);
+  begun_ns_.store(static_cast<int64_t>(MonotonicNow()), std::memory_order_relaxed);
   call_.store(call, std::memory_order_release);
 }
 
@@ -48,8 +48,7 @@ const char* CallWatch::Running(absl::Duration* since) const {
   const char* const call = call_.load(std::memory_order_acquire);
   if (call == nullptr) return nullptr;
   const int64_t begun_ns = begun_ns_.load(std::memory_order_relaxed);
-  *since = absl::Nanoseconds(
-      std::max<int64_t>(0, static_cast<int64_t>(detail::MonotonicNs()) - begun_ns));
+  *since = absl::Nanoseconds(std::max<int64_t>(0, static_cast<int64_t>(MonotonicNow()) - begun_ns));
   return call;
 }
 

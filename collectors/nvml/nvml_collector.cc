@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "collectors/nvml/nvml_api.h"
 #include "common/clock/monotonic.h"
+#include "common/xspace/segment/counter.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/stats.h"
 #include "common/xspace/segment/trace_planes.h"
@@ -38,10 +39,7 @@ struct NvmlCollector::Counters {
   xspace::PlaneKey plane = 0;  // 0: the store has had no space to declare it
   std::string prefix;          // "GPU 0 "
   std::unique_ptr<xspace::SegmentBuilder> builder;
-  struct Ids {
-    uint64_t event = 0, stat = 0;
-  };
-  std::map<std::string_view, Ids> ids;  // keyed by literals
+  std::map<std::string_view, xspace::Counter> of_name;  // keyed by literals
   uint64_t samples = 0;
   uint64_t hot = 0;  // of those: clocks limited by heat
 };
@@ -166,24 +164,15 @@ void NvmlCollector::DeclarePlane(Counters* counters, const nvml::Gpu& gpu) {
 
 void NvmlCollector::AddCounter(Counters* counters, const char* what, uint64_t ticks, double value) {
   ++report_.attempted;
-  Counters::Ids& ids = counters->ids[what];
-  if (ids.event == 0 || ids.stat == 0) {
-    const std::string name = counters->prefix + what;
-    ids.event = request_.names->Event(counters->plane, name);
-    ids.stat = request_.names->Stat(counters->plane, name);
+  xspace::Counter& counter = counters->of_name[what];
+  if (!counter.declared()) {
+    counter.Declare(request_.names, counters->plane, counters->prefix + what);
   }
-  if (ids.event == 0 || ids.stat == 0) {
+  if (!counter.declared()) {
     ++unnamed_;
     return;
   }
-  xspace::StatsEncoder stats(xspace::StatsOf::kEvent);
-  stats.Double(ids.stat, value);
-  xspace::SegmentEvent event;
-  event.start_ps = map_.ToPs(ticks);
-  event.duration_ps = 1;
-  event.metadata_id = ids.event;
-  event.stats = stats.bytes();
-  counters->builder->Add(event);
+  counter.AddSample(map_.ToPs(ticks), value, counters->builder.get());
 }
 
 void NvmlCollector::Add(const nvml::Sample& sample) {

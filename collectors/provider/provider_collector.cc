@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/clock/monotonic.h"
 #include "jobscope/jobscope_c.h"
 
 namespace jobscope {
@@ -281,7 +282,7 @@ absl::Status ProviderCollector::AddXSpace(std::string_view bytes) {
   return encoder_->AddXSpace(bytes);
 }
 
-void ProviderCollector::Hold() { encoder_->Hold(intake_.Take(), SessionEncoder::Clock::now()); }
+void ProviderCollector::Hold() { encoder_->Hold(intake_.Take(), SteadyNow()); }
 
 absl::Duration ProviderCollector::Drain() {
   MutexLock lock(&mutex_);
@@ -291,7 +292,7 @@ absl::Duration ProviderCollector::Drain() {
   if (encoder_->Full()) return kLookEvery;
   Hold();
   lock.Release();
-  encoder_->EncodeOld(SessionEncoder::Clock::now());
+  encoder_->EncodeOld(SteadyNow());
   return kLookEvery;
 }
 

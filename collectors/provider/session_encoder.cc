@@ -41,11 +41,11 @@ void SessionEncoder::Begin(const StartRequest& request, bool realtime, bool uses
 
 void SessionEncoder::EndAt(const Instant& end) { end_ns_ = std::min(end_ns_, OnItsClock(end)); }
 
-void SessionEncoder::Hold(std::unique_ptr<EventBatch> batch, Clock::time_point now) {
+void SessionEncoder::Hold(std::unique_ptr<EventBatch> batch, absl::Time now) {
   if (batch != nullptr) held_.push_back({now, std::move(batch)});
 }
 
-void SessionEncoder::Encode(Clock::time_point until, int64_t end_ns) {
+void SessionEncoder::Encode(absl::Time until, int64_t end_ns) {
   while (!held_.empty() && held_.front().came <= until) {
     // No longer held when writing throws: it would be written twice.
     const std::unique_ptr<EventBatch> batch = std::move(held_.front().batch);
@@ -54,14 +54,14 @@ void SessionEncoder::Encode(Clock::time_point until, int64_t end_ns) {
   }
 }
 
-void SessionEncoder::EncodeOld(Clock::time_point now) {
+void SessionEncoder::EncodeOld(absl::Time now) {
   size_t held_bytes = 0;
   for (const Held& held : held_) held_bytes += held.batch->bytes();
   Encode(held_bytes > kMaxHeldBytes ? now : now - kHoldFor,
          std::min(end_ns_, OnItsClock(InstantNow())));
 }
 
-void SessionEncoder::EncodeAll() { Encode(Clock::time_point::max(), end_ns_); }
+void SessionEncoder::EncodeAll() { Encode(absl::InfiniteFuture(), end_ns_); }
 
 absl::Status SessionEncoder::AddXSpace(std::string_view bytes) {
   if (xspaces_ == nullptr) {

@@ -4,7 +4,6 @@
 #ifndef COLLECTORS_PROVIDER_SESSION_ENCODER_H_
 #define COLLECTORS_PROVIDER_SESSION_ENCODER_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -13,6 +12,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "collectors/provider/event_batch.h"
 #include "collectors/provider/trace_writer.h"
@@ -39,10 +39,9 @@ Instant InstantNow();
 // end, which becomes known late, must not be in the trace. Not thread-safe.
 class SessionEncoder {
  public:
-  using Clock = std::chrono::steady_clock;
   // A session's end reaches its collectors within milliseconds, unless the machine is starved;
   // events that began after the end and arrived within this time are detected.
-  static constexpr std::chrono::milliseconds kHoldFor{200};
+  static constexpr absl::Duration kHoldFor = absl::Milliseconds(200);
   // Bounds the memory of held events: those above it are encoded earlier.
   static constexpr size_t kMaxHeldBytes = 4 << 20;
 
@@ -60,9 +59,10 @@ class SessionEncoder {
   // Lets the session end at this instant, unless it ends earlier.
   void EndAt(const Instant& end);
 
-  void Hold(std::unique_ptr<EventBatch> batch, Clock::time_point now);
+  // `now`: SteadyNow (common/clock/monotonic.h), here and below.
+  void Hold(std::unique_ptr<EventBatch> batch, absl::Time now);
   // Encodes events that were held for long enough. Clips those that end later than now.
-  void EncodeOld(Clock::time_point now);
+  void EncodeOld(absl::Time now);
   void EncodeAll();
   // Merges an XSpace of the provider. Takes time proportional to its size.
   absl::Status AddXSpace(std::string_view bytes);
@@ -79,7 +79,7 @@ class SessionEncoder {
 
  private:
   struct Held {
-    Clock::time_point came;
+    absl::Time came;
     std::unique_ptr<EventBatch> batch;
   };
 
@@ -87,7 +87,7 @@ class SessionEncoder {
     return realtime_ ? instant.realtime_ns : instant.monotonic_ns;
   }
   // Encodes events that came until `until`.
-  void Encode(Clock::time_point until, int64_t end_ns);
+  void Encode(absl::Time until, int64_t end_ns);
 
   const std::string provider_;
   const int index_;

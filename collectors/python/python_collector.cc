@@ -12,7 +12,7 @@
 #include "collectors/python/calls/call_tracer.h"
 #include "collectors/python/stacks/sampler.h"
 #include "collectors/python/stacks/trace_api.h"
-#include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "common/threads/detached_caller.h"
 
@@ -164,12 +164,11 @@ absl::Status PythonCollector::Stop(uint64_t end_ticks) {
     report_.reason = absl::StrCat("at the end of the capture ", kLockHeld);
   }
   if (tracer_ != nullptr) {
-    const uint64_t begin_ns = MonotonicNs();
+    const absl::Time deadline = SteadyNow() + kStopTimeout;
     // The hooks may still be in the process of being installed.
     const bool removed =
-        helper_->Wait(kStopTimeout) &&
-        helper_->Run("removing hooks", kStopTimeout - absl::Nanoseconds(MonotonicNs() - begin_ns),
-                     [tracer = tracer_] { tracer->Remove(); });
+        helper_->Wait(kStopTimeout) && helper_->Run("removing hooks", deadline - SteadyNow(),
+                                                    [tracer = tracer_] { tracer->Remove(); });
     tracer_->End(end_ticks);
     if (!removed) {
       report_.state = CollectorState::kDegraded;

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "common/xspace/segment/names.h"
-#include "common/xspace/segment/stats.h"
 #include "common/xspace/segment/trace_planes.h"
 #include "jobscope/detail/ticks.h"
 
@@ -117,25 +116,17 @@ void SystemCollector::AddRates(const Sample& sample, double seconds, uint64_t at
 
 void SystemCollector::AddCounter(Kind kind, uint64_t ticks, double value) {
   ++report_.attempted;
-  Counter& counter = counters_[kind];
-  if (counter.event == 0 || counter.stat == 0) {
+  xspace::Counter& counter = counters_[kind];
+  if (!counter.declared()) {
     static_assert(kCounterNames.size() == kKinds);
     xspace::Names* const names = request_.names;
-    const xspace::PlaneKey plane = names->Plane(kHostPlaneName, kHostPlaneId);
-    counter = {names->Event(plane, kCounterNames[kind]), names->Stat(plane, kCounterNames[kind])};
+    counter.Declare(names, names->Plane(kHostPlaneName, kHostPlaneId), kCounterNames[kind]);
   }
-  if (counter.event == 0 || counter.stat == 0) {
+  if (!counter.declared()) {
     ++unnamed_;
     return;
   }
-  xspace::StatsEncoder stats(xspace::StatsOf::kEvent);
-  stats.Double(counter.stat, value);
-  xspace::SegmentEvent event;
-  event.start_ps = map_.ToPs(ticks);
-  event.duration_ps = 1;
-  event.metadata_id = counter.event;
-  event.stats = stats.bytes();
-  builder_->Add(event);
+  counter.AddSample(map_.ToPs(ticks), value, builder_.get());
 }
 
 absl::Status SystemCollector::Stop(uint64_t end_ticks) {

@@ -18,6 +18,7 @@
 #include "collectors/system/cgroup_throttling.h"
 #include "common/clock/clock.h"
 #include "common/process/process_usage.h"
+#include "common/xspace/segment/counter.h"
 #include "common/xspace/segment/segment.h"
 
 namespace jobscope {
@@ -60,10 +61,6 @@ class SystemCollector : public Collector {
     uint64_t major_page_faults = 0;
     std::optional<Throttling> throttling;
   };
-  // Name ids of one session's counters.
-  struct Counter {
-    uint64_t event = 0, stat = 0;
-  };
   enum Kind : size_t { kCpu, kRss, kFaults, kMajorFaults, kThrottled, kThrottledMs, kKinds };
 
   Sample Take() const;
@@ -83,7 +80,7 @@ class SystemCollector : public Collector {
   std::unique_ptr<ProcessUsageReader> reader_;
   std::unique_ptr<xspace::SegmentBuilder> builder_;
   std::unique_ptr<CgroupThrottling> cgroups_;
-  std::array<Counter, kKinds> counters_ = {};
+  std::array<xspace::Counter, kKinds> counters_ = {};
   Sample before_;
   std::optional<Sample> pending_;  // until it is known to lie before the session's end
   uint64_t unnamed_ = 0;           // counters whose names did not fit into the store

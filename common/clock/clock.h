@@ -2,6 +2,16 @@
 //
 // Reads the clocks of a worker (ticks, which records hold; MONOTONIC; REALTIME) and defines the
 // affine map from ticks to session time.
+//
+// Which clock is for what:
+//
+//   SteadyNow, MonotonicNow  MONOTONIC         deadlines and durations in one process (monotonic.h)
+//   CondVar::Clock           MONOTONIC         deadlines of a CondVar (common/sync/mutex.h)
+//   MonotonicNs              MONOTONIC         a worker's instants: in commands, answers and traces
+//   RealtimeNs               REALTIME          a worker's dates: in answers and traces
+//   absl::Now                REALTIME          dates for people: logs, manifest, names of runs
+//   TickClock                TSC or MONOTONIC  records; TickMap converts it to the others
+//   detail::MonotonicNs      MONOTONIC         code that may use libc only: recorder, fork handlers
 #ifndef COMMON_CLOCK_CLOCK_H_
 #define COMMON_CLOCK_CLOCK_H_
 
@@ -9,11 +19,12 @@
 
 namespace jobscope {
 
-// Reads CLOCK_MONOTONIC of this machine. Start instants are commanded on this clock.
+// Reads CLOCK_MONOTONIC of this machine. Start instants are commanded on this clock. Not for
+// deadlines and durations: tests shift it against MonotonicNow.
 uint64_t MonotonicNs();
 
-// Reads CLOCK_REALTIME, in ns since the epoch. Every timestamp in a trace or an answer comes from
-// this function; deadlines and durations stay on the clocks of their libraries.
+// Reads CLOCK_REALTIME, in ns since the epoch. Every date in a trace or an answer of a worker comes
+// from this function.
 int64_t RealtimeNs();
 
 // Holds clocks that were read together: the narrowest of several bracketed readings.

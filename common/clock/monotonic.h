@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads this machine's MONOTONIC clock for deadlines and durations: setting the date does not move
-// it. The instants of traces come from MonotonicNs (clock.h), which tests may shift.
+// it. clock.h lists all clocks and their uses.
 #ifndef COMMON_CLOCK_MONOTONIC_H_
 #define COMMON_CLOCK_MONOTONIC_H_
 

@@ -8,10 +8,11 @@
 #include <cerrno>
 #include <thread>
 
+#include "absl/time/time.h"
+#include "common/clock/monotonic.h"
+
 namespace jobscope {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPoll(1);
 
@@ -25,10 +26,10 @@ std::string DirectoryOf(const std::string& path) {
 
 DirectoryLock::DirectoryLock(const std::string& path, std::chrono::milliseconds timeout)
     : fd_(open(DirectoryOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  const Clock::time_point end = Clock::now() + timeout;
+  const absl::Time end = SteadyNow() + absl::FromChrono(timeout);
   while (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return;
-    if (Clock::now() >= end) {
+    if (SteadyNow() >= end) {
       is_taken_ = true;
       return;
     }

@@ -6,10 +6,10 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <optional>
 
 #include "common/process/proc_files.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope {
 
@@ -18,7 +18,7 @@ namespace jobscope {
 // and reading it each take about 20 us and need a free file descriptor. Not thread-safe.
 class Starvation {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = CondVar::Clock;  // its callers add Lasted to the deadline of a wait
 
   explicit Starvation(pid_t thread);
 

@@ -19,7 +19,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "common/clock/clock.h"
 #include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "common/threads/detached_caller.h"
@@ -157,7 +157,7 @@ NativeService::Dependencies GrpcServer::State::NativeDependencies() {
   dependencies.continuous_on = [this] { return continuous.on(); };
   dependencies.identity = options.identity;
   dependencies.uses_tsc = options.uses_tsc;
-  dependencies.start_unix_ns = static_cast<uint64_t>(absl::ToUnixNanos(absl::Now()));
+  dependencies.start_unix_ns = static_cast<uint64_t>(RealtimeNs());
   dependencies.limits = options.native_limits;
   dependencies.closer = options.closer;
   return dependencies;

@@ -5,7 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/time.h"
-#include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/threads/worker_thread.h"
 
 namespace jobscope {
@@ -17,7 +17,7 @@ constexpr absl::Duration kMaxWait = absl::Milliseconds(100);
 
 void BackgroundCheck::Run(absl::AnyInvocable<void()> check) {
   const absl::MutexLock lock(&mutex_);
-  const uint64_t now_ns = MonotonicNs();
+  const uint64_t now_ns = MonotonicNow();
   if (running_ || now_ns - started_ns_ < kIntervalNs) return;
   started_ns_ = now_ns;
   running_ = StartWorkerThread(name_, [this, check = std::move(check)]() mutable {

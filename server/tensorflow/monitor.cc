@@ -10,7 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
 #include "common/clock/monotonic.h"
 #include "common/process/process_usage.h"
 
@@ -101,8 +102,8 @@ std::string DescribeGpus(const v1::Gpus& gpus) {
 
 MonitorSample TakeMonitorSample() {
   const ProcessSample sample = ProcessUsageReader().Read();
-  return {absl::Now(), SteadyNow(), absl::Nanoseconds(static_cast<int64_t>(sample.cpu_ns)),
-          sample.rss_bytes};
+  return {absl::FromUnixNanos(RealtimeNs()), SteadyNow(),
+          absl::Nanoseconds(static_cast<int64_t>(sample.cpu_ns)), sample.rss_bytes};
 }
 
 tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call,

@@ -30,7 +30,7 @@ MAY_INCLUDE = {
     "common/xspace/segment": ["common/xspace/segment", "common/xspace/wire", "common/sync", "common/text", "proto"],
     "common/xspace/assemble": ["common/xspace/assemble", "common/xspace/segment", "common/xspace/wire", "common/containers", "common/text",
                                "proto"],
-    "common/files": ["common/files", "common/descriptors", "common/process", "common/xspace/assemble"],
+    "common/files": ["common/files", "common/clock", "common/descriptors", "common/process", "common/xspace/assemble"],
     "common/net": ["common/net", "common/files", "common/text"],
     "common/run": ["common/run", "common/files", "common/text", "proto"],
     "collectors": ["common"],
@@ -110,7 +110,7 @@ MAY_INCLUDE = {
 # register, which must not make that root; what finds the recorder's table;
 # and the program, of which `report` is a verb.
 EXCEPTIONS = {
-    "client/main.cc": ["analysis/cli/diff_verb.h", "analysis/cli/report_verb.h"],
+    "client/cli/verbs.cc": ["analysis/cli/diff_verb.h", "analysis/cli/report_verb.h"],
     "client/cli/capture.cc": ["analysis/cli/capture_report.h"],
     "server/process/worker_runtime.h": ["collectors"],
     "server/process/worker_runtime.cc": ["collectors"],
@@ -128,6 +128,8 @@ NAKED_LOCK = re.compile(r"std::(mutex|recursive_mutex|shared_mutex|condition_var
 MAY_LOCK_NAKED = ("common/sync/mutex.h", "common/log/log.cc", "include/", "examples/")
 # Instants: what our own code reads of MONOTONIC comes from one place, and no deadline of ours stands on the date, which may be set.
 NAKED_MONOTONIC = re.compile(r"\bclock_gettime\(\s*CLOCK_MONOTONIC\b")
+STEADY_CLOCK = re.compile(r"\bstd::chrono::steady_clock\b")  # waits of a CondVar have CondVar::Clock
+MAY_READ_STEADY = ("include/", "examples/", "common/sync/mutex.h", "server/session/")
 MAY_READ_MONOTONIC = ("include/", "common/clock/", "server/attach/", "examples/")  # attach needs libc only
 DATE_SUM = re.compile(r"absl::Now\(\)\s*(?:[-+]\s|[<>]=?\s)|(?:\s[-+<>]=?)\s+absl::Now\(\)")
 TIMED = ("server/", "collectors/", "rpc/", "python/src/")
@@ -164,6 +166,8 @@ def violations(path, text):
         yield f"{path}: std::{lock}: nobody checks what it guards; take those of common/sync/mutex.h"
     if NAKED_MONOTONIC.search(text) and not path.startswith(MAY_READ_MONOTONIC):
         yield f"{path}: reads CLOCK_MONOTONIC itself: take MonotonicNow of common/clock/monotonic.h, or detail::MonotonicNs"
+    if STEADY_CLOCK.search(text) and not path.startswith(MAY_READ_STEADY):
+        yield f"{path}: reads std::chrono::steady_clock: take SteadyNow of common/clock/monotonic.h, or CondVar::Clock for a wait"
     if path.startswith(TIMED) and path not in MAY_SUM_DATES and DATE_SUM.search(text):
         yield f"{path}: computes with absl::Now(), which jumps when the clock is set: take SteadyNow of common/clock/monotonic.h"
     for call in NAKED_LOADER.findall(text) if path.startswith(LOADS) and not path.startswith(MAY_LOAD) else []:

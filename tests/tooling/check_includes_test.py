@@ -73,6 +73,13 @@ class CheckIncludesTest(unittest.TestCase):
                 self.assertEqual(code, 0 if passes else 1, output)
                 self.assertEqual("reads CLOCK_MONOTONIC itself" in output, not passes)
 
+    def test_steady_clock_has_one_name(self):
+        for path, passes in [("common/files/x.cc", False), ("collectors/host/x.cc", False), ("common/sync/mutex.h", True)]:
+            with self.subTest(path=path):
+                code, output = check({path: "#include <chrono>\nusing Clock = std::chrono::steady_clock;\n"})
+                self.assertEqual(code, 0 if passes else 1, output)
+                self.assertEqual("reads std::chrono::steady_clock" in output, not passes)
+
     def test_no_deadline_stands_on_the_date(self):
         for line, passes in [
             ("end = absl::Now() + limit;", False),

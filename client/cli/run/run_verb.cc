@@ -204,10 +204,6 @@ int RunProgram(const RunFlags& flags) {
   return error == ENOENT ? kExitNotFound : kExitCannotRun;
 }
 
-bool IsRunVerb(const std::vector<std::string>& arguments) {
-  return arguments.size() > 1 && arguments[1] == "run";
-}
-
 int RunVerb(const std::vector<std::string>& arguments) {
   const RunFlagsResult parsed = ParseRunFlags({arguments.begin() + 2, arguments.end()});
   if (parsed.run) return RunProgram(parsed.flags);

@@ -43,8 +43,7 @@ absl::StatusOr<std::string> FindAttachLibrary(const std::string& given, const st
 // run, 127 not found, 2 usage.
 int RunProgram(const RunFlags& flags);
 
-// For main, with all of its arguments: whether the verb is `run`, and the whole verb.
-bool IsRunVerb(const std::vector<std::string>& arguments);
+// Runs the whole verb, given all arguments of main.
 int RunVerb(const std::vector<std::string>& arguments);
 
 }  // namespace jobscope

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "collectors/python/bridge/gil.h"
 #include "collectors/python/calls/call_hooks.h"
-#include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/threads/thread_name.h"
 #include "jobscope/detail/ticks.h"
 
@@ -58,8 +58,7 @@ void CallTracer::LookForGreenlets() {
 }
 
 void CallTracer::WriteOpen() {
-  const uint64_t until_ns =
-      MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kWriteOpenLimit));
+  const absl::Time until = SteadyNow() + kWriteOpenLimit;
   bool more = true;
   while (more) {
     more = false;
@@ -69,7 +68,7 @@ void CallTracer::WriteOpen() {
       const StackRound stacks = reader_->Read(kHoldBudget);
       calls_->WriteOpen(stacks, now);
       if (stacks.refused) stacks_refused_.store(true, std::memory_order_relaxed);
-      more = stacks.unread > 0 && MonotonicNs() < until_ns;
+      more = stacks.unread > 0 && SteadyNow() < until;
       if (!more) unread_.store(stacks.unread, std::memory_order_relaxed);
     });
   }

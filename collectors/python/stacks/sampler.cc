@@ -11,14 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectors/python/bridge/gil.h"
-#include "common/clock/clock.h"
 #include "common/log/log.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope::python {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Together with reading the last stack, the GIL is held for at most a millisecond.
 constexpr absl::Duration kHoldBudget = absl::Microseconds(500);
@@ -73,7 +70,7 @@ void Sampler::Begin(const TraceWindow& window) {
   lines_ = std::make_unique<PythonLines>(setup_.sink, setup_.names, codes_.get(),
                                          PythonLines::Kind::kSamples);
   fold_ = std::make_unique<SampleFold>(lines_.get(), window);
-  next_ = Clock::now();
+  next_ = CondVar::Clock::now();
   changed_.NotifyAll();
 }
 
@@ -91,7 +88,7 @@ bool Sampler::AwaitNext() {
   // samples, would be sampled at the same places. A late sampler skips the missed samples.
   const auto period = std::chrono::nanoseconds(std::chrono::seconds(1)) / setup_.hz;
   next_ = std::max(next_ + period / 2 + std::chrono::nanoseconds(jitter_() % period.count()),
-                   Clock::now() + period / 2);
+                   CondVar::Clock::now() + period / 2);
   busy_ = true;
   return true;
 }
@@ -134,21 +131,21 @@ void Sampler::Run() {
 
 template <typename Body>
 bool Sampler::HoldGil(Body body) {
-  const uint64_t asked_ns = MonotonicNs();
-  uint64_t got_ns = asked_ns;
+  const absl::Time asked = SteadyNow();
+  absl::Time got = asked;
   bool done = false;
   const absl::Status ran = WithGil(*setup_.api, GilUse::kSample, [&] {
-    got_ns = MonotonicNs();
+    got = SteadyNow();
     if (Leaving()) return;
     body();
     done = true;
   });
   if (!ran.ok()) return false;
-  const uint64_t done_ns = MonotonicNs();
+  const absl::Time released = SteadyNow();
   const MutexLock lock(&mutex_);
   ++costs_.takes;
-  costs_.total_hold += absl::Nanoseconds(done_ns - got_ns);
-  costs_.longest_wait = std::max(costs_.longest_wait, absl::Nanoseconds(got_ns - asked_ns));
+  costs_.total_hold += released - got;
+  costs_.longest_wait = std::max(costs_.longest_wait, got - asked);
   return done;
 }
 

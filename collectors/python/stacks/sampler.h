@@ -19,7 +19,7 @@
 #include "collectors/python/stacks/sample_fold.h"
 #include "collectors/python/stacks/stacks.h"
 #include "collectors/python/stacks/trace_api.h"
-#include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/sync/mutex.h"
 
 namespace jobscope::python {
@@ -88,7 +88,7 @@ class Sampler {
   std::unique_ptr<PythonLines> lines_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<SampleFold> fold_ ABSL_GUARDED_BY(mutex_);
   CondVar::Clock::time_point next_ ABSL_GUARDED_BY(mutex_);
-  std::minstd_rand jitter_ ABSL_GUARDED_BY(mutex_){static_cast<unsigned>(MonotonicNs())};
+  std::minstd_rand jitter_ ABSL_GUARDED_BY(mutex_){static_cast<unsigned>(MonotonicNow())};
   SamplingCosts costs_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -6,7 +6,7 @@
 
 #include "collectors/python/bridge/values.h"
 #include "collectors/python/stacks/thread_ids.h"
-#include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/threads/thread_name.h"
 
 namespace jobscope::python {
@@ -75,14 +75,13 @@ bool StackReader::CheckRaw() {
   const Ref frames = CurrentFrames();
   if (!frames || !raw_->ReadThreads(&threads_)) return false;
   // While the GIL is held no thread changes its stack. One that runs a function suffices.
-  const uint64_t until_ns =
-      MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kCheckBudget));
+  const absl::Time until = SteadyNow() + kCheckBudget;
   std::vector<uint64_t> compared;
   intptr_t position = 0;
   Object* key = nullptr;
   Object* frame = nullptr;
   while (api_.Dict_Next(frames.get(), &position, &key, &frame) != 0) {
-    if (!compared.empty() && MonotonicNs() >= until_ns) break;
+    if (!compared.empty() && SteadyNow() >= until) break;
     const auto ident = static_cast<uint64_t>(api_.Long_AsLongLong(key));
     const auto thread = std::find_if(threads_.begin(), threads_.end(),
                                      [&](const auto& one) { return one.ident == ident; });
@@ -106,7 +105,7 @@ bool StackReader::CheckRaw() {
 
 StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
   StackRound round;
-  const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
+  const absl::Time until = SteadyNow() + budget;
   if (!raw_->ReadThreads(&threads_)) {
     round.whole = false;
     return round;
@@ -116,7 +115,7 @@ StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
     bool read = false;
     int64_t tid = 0;
     if (!looked_at_.contains(thread.ident)) {
-      if (!round.stacks.empty() && MonotonicNs() >= until_ns) {
+      if (!round.stacks.empty() && SteadyNow() >= until) {
         round.whole = false;
       } else {
         looked_at_.insert(thread.ident);
@@ -163,7 +162,7 @@ void StackReader::Name(absl::Duration budget, StackRound* round) {
   if (!raw_->ReadThreads(&threads_)) threads_.clear();
   HashMap<uint64_t, uint64_t> lives;  // ident -> unique
   for (const RawStacks::Thread& thread : threads_) lives[thread.ident] = thread.unique;
-  const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
+  const absl::Time until = SteadyNow() + budget;
   bool named = false;  // one at least, or it would never end
   for (ThreadStack& stack : round->stacks) {
     if (!stack.name.empty()) continue;
@@ -172,7 +171,7 @@ void StackReader::Name(absl::Duration budget, StackRound* round) {
       stack.name = kUnknownName;
       continue;
     }
-    if (named && MonotonicNs() >= until_ns) break;
+    if (named && SteadyNow() >= until) break;
     named = true;
     const Ref key(api_, api_.Long_FromLongLong(static_cast<int64_t>(stack.ident)));
     if (!key) break;
@@ -201,7 +200,7 @@ StackRound StackReader::Read(absl::Duration budget) {
     round.refused = true;
     return round;
   }
-  const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
+  const absl::Time until = SteadyNow() + budget;
   const WithoutGc quiet(trace_);
   const Ref frames = CurrentFrames();
   if (!frames) {
@@ -215,7 +214,7 @@ StackRound StackReader::Read(absl::Duration budget) {
     const auto ident = static_cast<uint64_t>(api_.Long_AsLongLong(key));
     round.idents.push_back(ident);
     if (looked_at_.contains(ident)) continue;
-    if (!round.stacks.empty() && MonotonicNs() >= until_ns) {
+    if (!round.stacks.empty() && SteadyNow() >= until) {
       round.whole = false;
       ++round.unread;
       continue;

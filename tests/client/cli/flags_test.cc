@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "client/cli/run/run_verb.h"
+#include "client/cli/verbs.h"
 
 namespace jobscope {
 namespace {
@@ -17,13 +17,13 @@ using ::testing::HasSubstr;
 
 FlagsResult Parse(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"/usr/bin/capture"});
-  return ParseFlags(arguments);
+  const VerbResult named = ParseVerb(arguments);
+  return ParseFlags(*named.verb->worker_verb, named.program, named.arguments);
 }
 
 TEST(Flags, Defaults) {
   const FlagsResult result = Parse({"--service_addr=a:1", "--logdir=/tmp"});
   ASSERT_TRUE(result.flags.has_value()) << result.text;
-  EXPECT_EQ(result.flags->verb, Verb::kCapture);
   EXPECT_EQ(result.flags->duration_ms, 1000);
   EXPECT_EQ(result.flags->num_tracing_attempts, 3);
   EXPECT_EQ(result.flags->recording.host_tracer_level, 2);
@@ -205,28 +205,15 @@ TEST(Flags, AFlagIsNoValueForRun) {
   EXPECT_THAT(result.text, HasSubstr("--listen: \"--quiet\" is a flag"));
 }
 
-TEST(Flags, Verbs) {
-  EXPECT_EQ(Parse({"check", "--service_addr=a:1"}).flags->verb, Verb::kCheck);
-  EXPECT_EQ(Parse({"stop", "--service_addr=a:1", "--session_id=x"}).flags->verb, Verb::kStop);
+TEST(Flags, EveryVerbHasItsOwn) {
+  EXPECT_TRUE(Parse({"check", "--service_addr=a:1", "--verbose"}).flags->verbose);
+  EXPECT_EQ(Parse({"stop", "--service_addr=a:1", "--session_id=x"}).flags->session_id, "x");
   EXPECT_TRUE(Parse({"stop", "--service_addr=a:1", "--server"}).flags->server);
   EXPECT_THAT(Parse({"stop", "--service_addr=a:1", "--server", "--session_id=x"}).text,
               HasSubstr("--server and --session_id exclude each other"));
   EXPECT_EQ(Parse({"check", "--service_addr=a:1", "--server"}).exit_code, 2);
   EXPECT_EQ(Parse({"check", "--service_addr=a:1", "--logdir=/x"}).exit_code, 2);
   EXPECT_EQ(Parse({"check"}).exit_code, 2);
-}
-
-TEST(Flags, AsJobscopeVerbsAreSubcommands) {
-  const auto jobscope = [](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"./jobscope"});
-    return ParseFlags(arguments);
-  };
-  EXPECT_EQ(jobscope({"capture", "--service_addr=a:1", "--logdir=/x"}).flags->verb, Verb::kCapture);
-  EXPECT_EQ(jobscope({"check", "--service_addr=a:1"}).flags->verb, Verb::kCheck);
-  EXPECT_EQ(jobscope({}).exit_code, 2);
-  EXPECT_EQ(jobscope({"--service_addr=a:1"}).exit_code, 2);
-  EXPECT_EQ(jobscope({"--help"}).exit_code, 0);
-  EXPECT_THAT(jobscope({"nosuch"}).text, HasSubstr("unknown verb 'nosuch'"));
 }
 
 TEST(Flags, WhatWasMeantIsSuggested) {
@@ -238,11 +225,7 @@ TEST(Flags, WhatWasMeantIsSuggested) {
   EXPECT_THAT(text("--lodgir=/y"), HasSubstr("did you mean --logdir?"));
   EXPECT_THAT(text("chek"), HasSubstr("did you mean check?"));
   EXPECT_THAT(Parse({"chek", "--service_addr=a:1"}).text, HasSubstr("did you mean check?"));
-  EXPECT_THAT(ParseFlags({"jobscope", "captrue"}).text, HasSubstr("did you mean capture?"));
-  EXPECT_THAT(ParseFlags({"jobscope", "reprot"}).text, HasSubstr("did you mean report?"));
-  for (const char* verb : {"capture", "check", "stop", "run", "report", "diff"}) {
-    EXPECT_THAT(ParseFlags({"jobscope", "--help"}).text, HasSubstr(absl::StrCat("\n  ", verb)));
-  }
+  EXPECT_THAT(Parse({"reprot"}).text, HasSubstr("did you mean report?"));
   for (const char* flag : {"--nosuch=1", "--x", "--tls=1", "--", "stray"}) {
     EXPECT_THAT(text(flag), Not(HasSubstr("did you mean"))) << flag;
   }
@@ -252,20 +235,9 @@ TEST(Flags, HelpAndVersion) {
   EXPECT_EQ(Parse({"--help"}).exit_code, 0);
   EXPECT_THAT(Parse({"--help"}).text, HasSubstr("--service_addr"));
   EXPECT_THAT(Parse({"--version"}).text, HasSubstr("jobscope "));
-  for (const char* verb : {"capture", "check", "stop"}) {
-    EXPECT_THAT(ParseFlags({"jobscope", verb, "--help"}).text, HasSubstr("Exit code: 0 all"));
-  }
-}
-
-TEST(Flags, VersionsOfWhatIsLinkedIn) {
-  for (const char* name : {"jobscope", "capture"}) {
-    const FlagsResult result = ParseFlags({name, "--versions"});
-    EXPECT_FALSE(result.flags.has_value());
-    EXPECT_EQ(result.exit_code, 0);
-    for (const char* library :
-         {"jobscope ", "gRPC ", "protobuf ", "abseil ", "SSL ", "zlib ", "c-ares ", "re2 "}) {
-      EXPECT_THAT(result.text, ::testing::HasSubstr(library));
-    }
+  EXPECT_THAT(Parse({"--help"}).text, HasSubstr("Verbs: capture check, stop, run, report, diff ("));
+  for (const char* verb : {"--quiet", "check", "stop"}) {
+    EXPECT_THAT(Parse({verb, "--help"}).text, HasSubstr("Exit code: 0 all"));
   }
 }
 

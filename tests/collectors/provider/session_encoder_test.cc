@@ -4,20 +4,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "collectors/provider/intake.h"
+#include "common/clock/monotonic.h"
 #include "common/xspace/segment/store.h"
 #include "tests/collectors/gated_sink.h"
 #include "tests/collectors/provider/fake_provider.h"
 
 namespace jobscope::provider {
 namespace {
-
-using std::chrono::milliseconds;
 
 std::unique_ptr<EventBatch> OneEvent(int64_t begin_ns, int64_t duration_ns = 1) {
   auto batch = std::make_unique<EventBatch>();
@@ -67,9 +65,9 @@ class SessionEncoderTest : public ::testing::Test {
 };
 
 TEST_F(SessionEncoderTest, AnEventAfterTheEndThatBecomesKnownLateIsOutside) {
-  const auto now = SessionEncoder::Clock::now();
+  const auto now = SteadyNow();
   encoder_.Hold(OneEvent(begin_.monotonic_ns), now);
-  encoder_.Hold(OneEvent(begin_.monotonic_ns + 1'000), now + milliseconds(1));
+  encoder_.Hold(OneEvent(begin_.monotonic_ns + 1'000), now + absl::Milliseconds(1));
   encoder_.EncodeOld(now + SessionEncoder::kHoldFor);  // the first
   encoder_.EndAt({begin_.monotonic_ns, begin_.realtime_ns});
   encoder_.Finish();
@@ -81,7 +79,7 @@ TEST_F(SessionEncoderTest, AnEventAfterTheEndThatBecomesKnownLateIsOutside) {
 TEST_F(SessionEncoderTest, TheEarliestEndCounts) {
   encoder_.EndAt({begin_.monotonic_ns + 10, 0});
   encoder_.EndAt({begin_.monotonic_ns + 20, 0});
-  encoder_.Hold(OneEvent(begin_.monotonic_ns + 15), SessionEncoder::Clock::now());
+  encoder_.Hold(OneEvent(begin_.monotonic_ns + 15), SteadyNow());
   encoder_.Finish();
   EXPECT_EQ(Report().events, 0u);
   EXPECT_EQ(Report().outside, 1u);
@@ -104,7 +102,7 @@ TEST_F(SessionEncoderTest, ALineWithoutRoomLosesItsEventsUntilThereIsRoom) {
       counter.kind = JOBSCOPE_PROVIDER_COUNTER;
       auto batch = std::make_unique<EventBatch>();
       for (const auto& event : {own, of_thread, counter}) EXPECT_TRUE(batch->Add(event));
-      const auto now = SessionEncoder::Clock::now();
+      const auto now = SteadyNow();
       encoder.Hold(std::move(batch), now);
       encoder.EncodeOld(now + SessionEncoder::kHoldFor);
     };
@@ -121,7 +119,7 @@ TEST_F(SessionEncoderTest, ALineWithoutRoomLosesItsEventsUntilThereIsRoom) {
 }
 
 TEST_F(SessionEncoderTest, MoreThanTheBoundIsEncodedAtOnce) {
-  const auto now = SessionEncoder::Clock::now();
+  const auto now = SteadyNow();
   auto large = std::make_unique<EventBatch>();
   uint64_t events = 0;
   for (; large->bytes() <= SessionEncoder::kMaxHeldBytes; ++events) {
