@@ -80,6 +80,7 @@ MAY_INCLUDE = {
     "client/worker": ["client/worker", "client/clock", "rpc", "common", "proto"],
     "client/wire": ["client/wire", "client/worker", "client/clock", "common", "proto"],
     "client/rpc": ["client/rpc", "client/worker", "rpc", "common", "proto"],
+    "client/diagnosis": ["client/diagnosis", "client/rpc", "client/worker", "common"],
     "client/run": ["client/run", "client/wire", "client/worker", "common", "proto"],
     "client/tensorflow": ["client/tensorflow", "client/run", "client/rpc", "client/worker", "common/clock", "common/options", "proto"],
     "client/native": ["client/native", "rpc", "client/run", "client/rpc", "client/wire", "client/worker", "client/clock", "common",
