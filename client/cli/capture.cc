@@ -38,6 +38,7 @@
 #include "common/options/recording_options.h"
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
+#include "common/run/manifest_json.h"
 #include "common/run/run_directory.h"
 
 namespace jobscope {

@@ -31,6 +31,7 @@
 #include "common/net/endpoint.h"
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
+#include "common/run/manifest_json.h"
 #include "rpc/arguments.h"
 
 namespace jobscope {

@@ -11,6 +11,7 @@
 
 #include "client/run/judge_trace.h"
 #include "common/run/manifest.h"
+#include "common/run/manifest_json.h"
 #include "common/run/session_state.h"
 #include "tests/client/fake_traces.h"
 
@@ -215,6 +216,7 @@ TEST(TableTest, OneThatIsArmedHasNoTimeLeft) {
   EXPECT_THAT(CheckTable(manifest), HasSubstr("armed r of 10.0.0.7\n"));
 }
 
+// A message may hold 64 MiB of texts, and there may be a thousand workers.
 TEST(TableTest, WhatAWorkerSaysIsBounded) {
   v1::Summary summary = MakeSummary(1);
   for (int i = 0; i < 100'000; ++i) {
