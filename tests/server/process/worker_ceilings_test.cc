@@ -12,7 +12,7 @@
 #include "jobscope/profiler_server.h"
 #include "jobscope/trace.h"
 #include "tensorflow/profiler_service.grpc.pb.h"
-#include "tests/server/process/worker_process.h"
+#include "tests/server/process/worker_fixture.h"
 
 namespace jobscope {
 namespace {
@@ -21,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using WorkerCeilingsTest = WorkerProcess;
+using WorkerCeilingsTest = WorkerFixture;
 
 class Variable {
  public:

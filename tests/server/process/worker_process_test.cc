@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a worker's own recording becomes: captures of this process, with the real recorder.
-#include "tests/server/process/worker_process.h"
-
 #include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
@@ -20,6 +18,7 @@
 #include "jobscope/profiler_server.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
 #include "tensorflow/profiler_service.grpc.pb.h"
+#include "tests/server/process/worker_fixture.h"
 
 namespace jobscope {
 namespace {
@@ -27,7 +26,7 @@ namespace {
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
-using WorkerProcessTest = WorkerProcess;
+using WorkerProcessTest = WorkerFixture;
 
 TEST_F(WorkerProcessTest, ACaptureHoldsTheScopesOfTheProcess) {
   const ProfilerServer server = ProfilerServer::Start(Loopback());

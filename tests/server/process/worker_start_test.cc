@@ -17,7 +17,7 @@
 
 #include "jobscope/jobscope_c.h"
 #include "jobscope/profiler_server.h"
-#include "tests/server/process/worker_process.h"
+#include "tests/server/process/worker_fixture.h"
 
 namespace jobscope {
 namespace {
@@ -26,7 +26,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-using WorkerStartTest = WorkerProcess;
+using WorkerStartTest = WorkerFixture;
 
 TEST_F(WorkerStartTest, ASecondStartWithTheSameOptionsIsTheSameServer) {
   EXPECT_EQ(jobscope_server_running(), 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A process with libjobscope.so and the real recorder in it, as workers use them.
-#ifndef TESTS_SERVER_PROCESS_WORKER_PROCESS_H_
-#define TESTS_SERVER_PROCESS_WORKER_PROCESS_H_
+#ifndef TESTS_SERVER_PROCESS_WORKER_FIXTURE_H_
+#define TESTS_SERVER_PROCESS_WORKER_FIXTURE_H_
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
@@ -26,9 +26,9 @@ namespace jobscope {
 
 // The first test to run starts recording in this process; all share the recorder, and each its own
 // server.
-class WorkerProcess : public ::testing::Test {
+class WorkerFixture : public ::testing::Test {
  protected:
-  ~WorkerProcess() override {
+  ~WorkerFixture() override {
     looping_ = false;
     if (loop_.joinable()) loop_.join();
     EXPECT_EQ(jobscope_server_stop(), JOBSCOPE_OK);
@@ -105,4 +105,4 @@ class WorkerProcess : public ::testing::Test {
 
 }  // namespace jobscope
 
-#endif  // TESTS_SERVER_PROCESS_WORKER_PROCESS_H_
+#endif  // TESTS_SERVER_PROCESS_WORKER_FIXTURE_H_
