@@ -14,7 +14,6 @@
 namespace jobscope::recorder {
 namespace {
 
-#define JOBSCOPE_LIKELY(x) __builtin_expect(!!(x), 1)
 #define JOBSCOPE_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define JOBSCOPE_NOINLINE __attribute__((noinline, cold))
 
