@@ -23,11 +23,11 @@
 #include "client/cli/exit.h"
 #include "client/cli/sample.h"
 #include "client/cli/targets.h"
+#include "client/diagnosis/diagnoser.h"
 #include "client/fan_out/fan_out.h"
 #include "client/native/native_worker.h"
 #include "client/rpc/call_threads.h"
 #include "client/rpc/descriptors.h"
-#include "client/rpc/diagnoser.h"
 #include "client/rpc/dial.h"
 #include "client/run/write_pool.h"
 #include "client/tensorflow/tensorflow_worker.h"
@@ -39,6 +39,7 @@
 #include "common/options/recording_options.h"
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
+#include "common/run/manifest_json.h"
 #include "common/run/run_directory.h"
 
 namespace jobscope {

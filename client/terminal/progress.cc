@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/terminal/table.h"
+#include "client/terminal/columns.h"
 #include "common/clock/monotonic.h"
 #include "common/text/foreign_text.h"
 

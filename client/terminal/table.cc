@@ -2,83 +2,24 @@
 #include "client/terminal/table.h"
 
 #include <algorithm>
-#include <map>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
-#include <utility>
+#include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
+#include "client/terminal/columns.h"
+#include "client/terminal/notes.h"
 #include "common/run/outcome.h"
 #include "common/text/foreign_text.h"
 
 namespace jobscope {
 namespace {
 
-using Row = std::vector<std::string>;
-
-// Limit of notes below a table: more would push it off the screen, and the manifest has them all.
-constexpr size_t kMaxNotes = 20;
-// Limit of one text, for the same reason.
-constexpr size_t kMaxCellBytes = 500;
+// Limit of the source of inferred steps, which shares its column with a number.
 constexpr size_t kMaxSourceBytes = 60;
-// Of a terminal of usual width.
-constexpr size_t kMaxColumns = 100;
-
-// Of UTF-8: bytes that do not continue a character.
-size_t Characters(const std::string& text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
-}
-
-std::vector<std::string> AlignedLines(const std::vector<Row>& rows) {
-  if (rows.empty()) return {};
-  std::vector<size_t> widths(rows[0].size(), 0);
-  for (size_t row = 0; row < rows.size(); ++row) {
-    for (size_t column = 0; column < widths.size(); ++column) {
-      // A column with only a heading is omitted.
-      if (row == 0 && rows.size() > 1) continue;
-      widths[column] = std::max(widths[column], Characters(rows[row][column]));
-    }
-  }
-  for (size_t column = 0; column < widths.size(); ++column) {
-    if (widths[column] > 0) widths[column] = std::max(widths[column], Characters(rows[0][column]));
-  }
-  std::vector<std::string> lines;
-  for (const Row& row : rows) {
-    std::string line;
-    for (size_t column = 0; column < widths.size(); ++column) {
-      if (widths[column] == 0) continue;
-      if (!line.empty()) line += "  ";
-      absl::StrAppend(&line, row[column],
-                      std::string(widths[column] - Characters(row[column]), ' '));
-    }
-    line.resize(line.find_last_not_of(' ') + 1);
-    lines.push_back(std::move(line));
-  }
-  return lines;
-}
-
-// Breaks a list whose entries end in "; " into lines, the further ones indented.
-std::string Wrapped(const std::string& text) {
-  std::string wrapped;
-  size_t width = 0;  // of the last line
-  for (const absl::string_view entry : absl::StrSplit(text, "; ")) {
-    const size_t more = Characters(std::string(entry)) + 2;
-    if (width > 0 && width + more > kMaxColumns) {
-      wrapped += ";\n    ";
-      width = 4;
-    } else if (width > 0) {
-      wrapped += "; ";
-    }
-    absl::StrAppend(&wrapped, entry);
-    width += more;
-  }
-  return wrapped;
-}
 
 template <typename Number>
 std::string Optional(const std::optional<Number>& number) {
@@ -88,8 +29,6 @@ std::string Optional(const std::optional<Number>& number) {
 std::string OptionalGrouped(const std::optional<uint64_t>& number) {
   return number.has_value() ? Grouped(*number) : "";
 }
-
-std::string Cell(const std::string& text) { return OneLine(text, kMaxCellBytes); }
 
 std::string ProtocolCell(const ManifestWorker& worker) {
   return worker.protocol.has_value() ? Name(*worker.protocol) : "";
@@ -111,16 +50,6 @@ std::string Clock(const ManifestWorker& worker) {
 std::string Steps(const ManifestWorker& worker, const std::string& number) {
   if (number.empty() || !worker.steps_inferred.value_or(false)) return number;
   return absl::StrCat(number, " inferred (", OneLine(worker.steps_source, kMaxSourceBytes), ")");
-}
-
-std::string Collectors(const ManifestWorker& worker, bool verbose) {
-  std::vector<std::string> texts;
-  for (const ManifestCollector& collector : worker.collectors) {
-    if (collector.absent && !verbose) continue;
-    texts.push_back(absl::StrCat(collector.name, " ", collector.state.name(),
-                                 collector.reason.empty() ? "" : ": ", collector.reason));
-  }
-  return absl::StrJoin(texts, "; ");
 }
 
 // "2 x NVIDIA H100, 40.1 GiB of 159.2 GiB used": groups GPUs of one kind.
@@ -150,80 +79,6 @@ std::string Gpus(const ManifestWorker& worker) {
   return absl::StrJoin(texts, "; ");
 }
 
-// Returns what the program or the command lacks, if a worker of ours delivered less than people
-// expect; else nothing.
-std::string Hint(const Manifest& manifest, const ManifestWorker& worker) {
-  const bool whole = worker.outcome == Outcome::kOk || worker.outcome == Outcome::kEmpty;
-  if (!whole || worker.version.empty() || worker.collectors.empty()) return "";
-  const auto level = [&manifest](const char* name) {
-    const auto option = manifest.options_numbers.find(name);
-    return option == manifest.options_numbers.end() ? 0 : option->second;
-  };
-  if (level("host_tracer_level") == 0) return "";
-  if (worker.steps.value_or(1) == 0) {
-    return "no whole step in this time: raise --duration_ms, or give --steps=N";
-  }
-  if (worker.steps.has_value()) return "";
-  uint64_t own = 0;  // of the program, not of the machine
-  for (const ManifestCollector& collector : worker.collectors) {
-    const bool machine = collector.name == "system" || collector.name == "nvml";
-    if (!machine) own += collector.events.value_or(0);
-  }
-  if (own > 0) return "no steps: mark them (JOBSCOPE_STEP, jobscope.step) to see step times";
-  return absl::StrCat("no steps, no scopes: mark steps (JOBSCOPE_STEP, jobscope.step)",
-                      level("python_tracer_level") == 0
-                          ? ", or record an unmodified Python program with --python_tracer_level=1"
-                          : "");
-}
-
-// "error of w1:6009 and 3 more: ...": texts of several workers that differ only in numbers appear
-// once. A worker's further texts of the same form (GPU 0, GPU 1) are texts of their own.
-// `with_collectors`: also "collectors of w1:6009 and 3 more: host on; gc on", which must be equal.
-std::string Notes(const Manifest& manifest, bool with_collectors = false, bool verbose = false) {
-  struct Note {
-    std::string kind, first, text;
-    size_t workers = 0;
-  };
-  std::vector<Note> notes;
-  // By form and by the number of the text among those of its form in one worker.
-  std::map<std::pair<std::string, size_t>, size_t> known;
-  std::map<std::string, size_t> of_worker;
-  const auto add = [&](const char* kind, const ManifestWorker& worker, const std::string& text,
-                       bool exact = false) {
-    std::string form = absl::StrCat(kind, text);
-    // "began 7 ms late" and "began 9 ms late" are alike.
-    if (!exact) {
-      form.erase(std::remove_if(form.begin(), form.end(), absl::ascii_isdigit), form.end());
-    }
-    const size_t nth = of_worker[form]++;
-    const auto [entry, is_new] = known.try_emplace({std::move(form), nth}, notes.size());
-    if (is_new) notes.push_back({kind, worker.address, Cell(text)});
-    ++notes[entry->second].workers;
-  };
-  for (const ManifestWorker& worker : manifest.workers) {
-    of_worker.clear();
-    const std::string collectors = with_collectors ? Collectors(worker, verbose) : "";
-    if (!collectors.empty()) add("collectors", worker, collectors, /*exact=*/true);
-    for (const std::string& error : worker.errors) add("error", worker, error);
-    for (const std::string& warning : worker.warnings) add("warning", worker, warning);
-    const std::string hint = Hint(manifest, worker);
-    if (!hint.empty()) add("hint", worker, hint);
-  }
-  std::string text;
-  for (size_t i = 0; i < std::min(notes.size(), kMaxNotes); ++i) {
-    const Note& note = notes[i];
-    const std::string line = absl::StrCat(
-        note.kind, note.kind == "hint" ? " for " : " of ", note.first,
-        note.workers > 1 ? absl::StrCat(" and ", note.workers - 1, " more") : "", ": ", note.text);
-    absl::StrAppend(&text, note.kind == "collectors" ? Wrapped(line) : line, "\n");
-  }
-  if (notes.size() > kMaxNotes) {
-    absl::StrAppend(&text, notes.size() - kMaxNotes, " more",
-                    with_collectors ? ": --json\n" : " in the manifest\n");
-  }
-  return text;
-}
-
 // "recording r of 10.0.0.7, 900 ms left, 2 waiting"
 std::string State(const ManifestWorker& worker) {
   if (!worker.busy.has_value()) return worker.version.empty() ? "" : "idle";
@@ -238,29 +93,6 @@ std::string State(const ManifestWorker& worker) {
 }
 
 }  // namespace
-
-std::string AlignColumns(const std::vector<std::vector<std::string>>& rows) {
-  std::string text;
-  for (const std::string& line : AlignedLines(rows)) absl::StrAppend(&text, line, "\n");
-  return text;
-}
-
-std::string Grouped(uint64_t number) {
-  std::string text = absl::StrCat(number);
-  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3) {
-    text.insert(static_cast<size_t>(at), ",");
-  }
-  return text;
-}
-
-std::string ByteCount(uint64_t bytes) {
-  if (bytes < 1024) return bytes == 0 ? "0" : absl::StrCat(bytes, " B");
-  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  auto value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; value >= 1024 && unit < 5; ++unit) value /= 1024;
-  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
-}
 
 std::string CaptureTable(const Manifest& manifest) {
   std::vector<Row> rows = {{"WORKER", "RANK", "OUTCOME", "PHASE", "EVENTS", "LOST", "STEPS", "SIZE",

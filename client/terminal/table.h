@@ -4,22 +4,11 @@
 #ifndef CLIENT_TERMINAL_TABLE_H_
 #define CLIENT_TERMINAL_TABLE_H_
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "common/run/manifest.h"
 
 namespace jobscope {
-
-// Aligns rows of equal length in columns of UTF-8 characters. The first row is the heading; the
-// last column is not padded. Omits columns that are empty in every row but the heading.
-std::string AlignColumns(const std::vector<std::vector<std::string>>& rows);
-
-// Returns "1,234,567".
-std::string Grouped(uint64_t number);
-// Returns "0", "512 B", "1.5 KiB", "3.0 GiB".
-std::string ByteCount(uint64_t bytes);
 
 // Returns the table at the end of a capture and the lines below it: deliveries, events, losses,
 // warnings, run directory.

@@ -2,15 +2,11 @@
 #include "collectors/framework/profiler_collector.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "collectors/framework/profiler_session.py.h"
@@ -18,7 +14,6 @@
 #include "collectors/python/bridge/api.h"
 #include "collectors/python/bridge/interpreter.h"
 #include "common/clock/monotonic.h"
-#include "common/process/own_environment.h"
 #include "common/text/utf8.h"
 #include "common/xspace/wire/absl_view.h"
 #include "jobscope/detail/ticks.h"
@@ -27,18 +22,6 @@
 namespace jobscope::framework {
 namespace {
 
-// Length of the first piece of a process, as long as most captures. Later pieces are as long as
-// what can be handed over within kHandoverBudget, estimated from earlier ones. Stop has 2 s in
-// total.
-constexpr absl::Duration kFirstPiece = absl::Milliseconds(2500);
-constexpr absl::Duration kShortestPiece = absl::Milliseconds(200);
-constexpr absl::Duration kLongestPiece = absl::Seconds(20);
-constexpr absl::Duration kHandoverBudget = absl::Milliseconds(500);
-// Share of the capture's memory for what the framework keeps of one piece: it has up to three
-// copies.
-constexpr double kPieceShare = 0.25;
-// Minimum recording time for an estimate of the costs of longer ones.
-constexpr absl::Duration kTellingPiece = absl::Milliseconds(100);
 // Bounds how late a window's end becomes known.
 constexpr absl::Duration kFresh = absl::Milliseconds(300);
 // Time limit, within the 1 s of Start: a thread that gets the GIL later must not begin any more.
@@ -50,29 +33,6 @@ constexpr absl::Duration kLook = absl::Milliseconds(50);
 // Time limit for the exit hook, if it coincides with Stop.
 constexpr absl::Duration kHookTimeout = absl::Milliseconds(1500);
 
-// Returns JOBSCOPE_FRAMEWORK_PIECE_MS: a fixed length of pieces, regardless of the time to hand
-// them over. 0: not set.
-absl::Duration FixedPiece() {
-  const std::string text = OwnVariable("JOBSCOPE_FRAMEWORK_PIECE_MS").value_or("");
-  int64_t ms = 0;
-  if (!absl::SimpleAtoi(text, &ms) || ms < 0) return absl::ZeroDuration();
-  return std::min(absl::Milliseconds(ms), kLongestPiece);
-}
-
-// Returns how many threads compete for each processor: everything takes that many times longer.
-double Overload() {
-  double waiting = 0;
-  if (getloadavg(&waiting, 1) != 1) return 1;
-  return std::max(1.0, waiting / std::max(1U, std::thread::hardware_concurrency()));
-}
-
-// Returns the id that TSL's profilers give to a thread's line: the hash of its pthread_t. A
-// framework built with another C++ library uses another hash; its lines are then separate.
-int64_t LineIdOf(uint64_t pthread) {
-  const std::thread::id id(static_cast<std::thread::native_handle_type>(pthread));
-  return static_cast<int64_t>(std::hash<std::thread::id>()(id));
-}
-
 // A collector with `has_the_loop` takes part in this session.
 std::atomic<bool> g_loop_is_found{false};
 
@@ -81,7 +41,6 @@ std::atomic<bool> g_loop_is_found{false};
 ProfilerCollector::ProfilerCollector(ProfilerKind kind, FrameworkEnvironment environment)
     : kind_(std::move(kind)),
       environment_(std::move(environment)),
-      fixed_piece_(FixedPiece()),
       handover_(ProfilerHandover::Make()) {
   last_.state = CollectorState::kOff;
   last_.reason = "looked for when a capture begins";
@@ -125,7 +84,7 @@ absl::Status ProfilerCollector::Arm(const ArmRequest& request) {
   merge_.reset();
   paused_ = absl::ZeroDuration();
   trouble_.clear();
-  thread_by_line_.clear();
+  thread_lines_.Clear();
   lost_so_far_.store(0, std::memory_order_relaxed);
   handover_->Reset();
   if (kind_.has_the_loop) g_loop_is_found.store(false);
@@ -197,11 +156,7 @@ absl::Status ProfilerCollector::Start(const StartRequest& request) {
   const bool others_loop = !kind_.has_the_loop && g_loop_is_found.load();
   if (!others_loop && InfersSteps()) options.step_calls = kind_.step_calls;
   options.drop_gpu_planes = environment_.traces_gpus && environment_.traces_gpus(request_);
-  options.thread_of = [this](int64_t line_id) -> std::optional<int64_t> {
-    const auto found = thread_by_line_.find(line_id);
-    if (found == thread_by_line_.end()) return std::nullopt;
-    return found->second;
-  };
+  options.thread_of = [this](int64_t line_id) { return thread_lines_.Find(line_id); };
   merge_ = std::make_unique<ForeignXSpace>(request_.sink, request_.names, std::move(options));
   if (absl::Status begun = Begin(); !begun.ok()) {
     armed_ = false;
@@ -231,51 +186,16 @@ absl::Status ProfilerCollector::Begin() {
   return absl::OkStatus();
 }
 
-// Reads the program's Python threads, as "pthread_t:tid,…". For other threads, only one of the two
-// numbers is known.
+// Reads the program's Python threads. For other threads, only one of the two numbers is known.
 void ProfilerCollector::LearnThreads() {
   const absl::StatusOr<python::Value> answer = Call("threads");
-  const auto* const text = answer.ok() ? std::get_if<std::string>(&*answer) : nullptr;
-  if (text == nullptr) return;
-  const char* at = text->data();
-  const char* const end = at + text->size();
-  while (at < end) {
-    uint64_t pthread = 0;
-    int64_t tid = 0;
-    at = std::from_chars(at, end, pthread).ptr;
-    if (at == end || *at != ':') return;
-    at = std::from_chars(at + 1, end, tid).ptr;
-    if (at < end && *at != ',') return;
-    ++at;
-    thread_by_line_[LineIdOf(pthread)] = tid;
-  }
+  if (!answer.ok()) return;
+  if (const auto* text = std::get_if<std::string>(&*answer)) thread_lines_.Add(*text);
 }
 
-absl::Duration ProfilerCollector::PieceLength() const {
-  if (fixed_piece_ > absl::ZeroDuration()) return fixed_piece_;
-  absl::Duration length =
-      handover_cost_ > 0 ? kHandoverBudget / handover_cost_ : kFirstPiece / Overload();
-  if (bytes_per_second_ > 0) {
-    const double bytes = static_cast<double>(request_.store_bytes) * kPieceShare;
-    length = std::min(length, absl::Seconds(bytes / bytes_per_second_));
-  }
-  return std::clamp(length, kShortestPiece, kLongestPiece);
-}
-
-// Also called after a Stop that was too late for its session, to improve the next estimate.
-void ProfilerCollector::NoteCost(absl::Duration handover) {
-  const absl::Duration recorded = absl::Seconds(static_cast<double>(Now() - piece_begin_.ticks) /
-                                                start_.map.ticks_per_second()) -
-                                  handover;
-  if (recorded < kTellingPiece) return;
-  handover_cost_ = std::max(absl::FDivDuration(handover, recorded), handover_cost_ / 2);
-}
-
-void ProfilerCollector::NoteSize(size_t bytes) {
-  const double recorded_s =
-      static_cast<double>(Now() - piece_begin_.ticks) / start_.map.ticks_per_second();
-  if (recorded_s < absl::ToDoubleSeconds(kTellingPiece)) return;
-  bytes_per_second_ = std::max(static_cast<double>(bytes) / recorded_s, bytes_per_second_ / 2);
+absl::Duration ProfilerCollector::Recorded() const {
+  return absl::Seconds(static_cast<double>(Now() - piece_begin_.ticks) /
+                       start_.map.ticks_per_second());
 }
 
 absl::StatusOr<ProfilerCollector::Piece> ProfilerCollector::Take() {
@@ -284,7 +204,11 @@ absl::StatusOr<ProfilerCollector::Piece> ProfilerCollector::Take() {
   LearnThreads();
   const bool ended_by_itself = handover_->complete();
   const absl::StatusOr<python::Value> answer = Call("stop");
-  if (!ended_by_itself) NoteCost(SteadyNow() - begin);
+  if (!ended_by_itself) {
+    // Also after a Stop that was too late for its session, to improve the next estimate.
+    const absl::Duration handover = SteadyNow() - begin;
+    piece_length_.NoteHandover(handover, Recorded() - handover);
+  }
   Piece piece;
   piece.before = piece_begin_;
   piece.after = SampleClocks(environment_.uses_tsc, kClockTries);
@@ -300,12 +224,13 @@ absl::StatusOr<ProfilerCollector::Piece> ProfilerCollector::Take() {
     return taken->status();
   }
   piece.xspace = **std::move(taken);
-  NoteSize(piece.xspace.bytes().size());
+  piece_length_.NoteSize(piece.xspace.bytes().size(), Recorded());
   return piece;
 }
 
 bool ProfilerCollector::EndsSoon(uint64_t now_ticks) const {
-  return start_.end_ticks != UINT64_MAX && now_ticks + Ticks(PieceLength() / 2) > start_.end_ticks;
+  return start_.end_ticks != UINT64_MAX &&
+         now_ticks + Ticks(piece_length_.For(request_.store_bytes) / 2) > start_.end_ticks;
 }
 
 void ProfilerCollector::TakePiece() {
@@ -329,7 +254,8 @@ absl::Duration ProfilerCollector::Drain() {
     return absl::ZeroDuration();
   }
   const uint64_t now = Now();
-  if (now < piece_begin_.ticks + Ticks(PieceLength()) || EndsSoon(now)) return kLook;
+  const absl::Duration length = piece_length_.For(request_.store_bytes);
+  if (now < piece_begin_.ticks + Ticks(length) || EndsSoon(now)) return kLook;
 
   const absl::Time begin = SteadyNow();
   TakePiece();

@@ -19,10 +19,11 @@
 #include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "collectors/framework/mapped_xspace.h"
+#include "collectors/framework/piece_length.h"
 #include "collectors/framework/profiler_handover.h"
+#include "collectors/framework/thread_lines.h"
 #include "collectors/python/bridge/script.h"
 #include "collectors/xspace_import/foreign_xspace.h"
-#include "common/containers/hash_table.h"
 #include "common/sync/mutex.h"
 
 namespace jobscope {
@@ -99,9 +100,8 @@ class ProfilerCollector : public Collector {
                                      const std::vector<python::Value>& arguments = {}) const;
   void MergeWaiting(uint64_t end_ticks);
   void LearnThreads();
-  absl::Duration PieceLength() const;
-  void NoteCost(absl::Duration handover);
-  void NoteSize(size_t bytes);
+  // Returns the time since the piece began.
+  absl::Duration Recorded() const;
   bool EndsSoon(uint64_t now_ticks) const;
   uint64_t Ticks(absl::Duration duration) const;
   uint64_t Now() const;
@@ -109,14 +109,12 @@ class ProfilerCollector : public Collector {
 
   const ProfilerKind kind_;
   const FrameworkEnvironment environment_;
-  const absl::Duration fixed_piece_;
   const std::shared_ptr<ProfilerHandover> handover_;
   std::atomic<uint64_t> lost_so_far_{0};
 
   // Used only by the collector's thread.
   std::unique_ptr<python::Script> script_;  // created on first use
-  double handover_cost_ = 0;                // seconds per recorded second; 0: unknown
-  double bytes_per_second_ = 0;             // recorded; 0: unknown
+  PieceLength piece_length_;
   ArmRequest request_;
   StartRequest start_;
   bool armed_ = false;
@@ -124,7 +122,7 @@ class ProfilerCollector : public Collector {
   ClockSample piece_begin_;
   std::optional<Piece> waiting_;
   absl::Duration paused_;  // while pieces were handed over
-  HashMap<int64_t, int64_t> thread_by_line_;
+  ThreadLines thread_lines_;
   std::unique_ptr<framework::ForeignXSpace> merge_;
   std::string trouble_;  // why the recording is incomplete
   CollectorReport report_;

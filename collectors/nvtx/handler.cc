@@ -8,12 +8,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "collectors/nvtx/abi.h"
 #include "collectors/nvtx/event.h"
 #include "collectors/nvtx/names.h"
 #include "collectors/nvtx/payload.h"
+#include "collectors/nvtx/range_events.h"
 #include "collectors/nvtx/ranges.h"
 #include "collectors/nvtx/recorder.h"
 #include "collectors/nvtx/text.h"
@@ -24,72 +24,7 @@ namespace {
 constexpr uint32_t kNoMask = 0;
 constexpr uint32_t kNvtxVersion = 3;
 
-// ---- push and pop ----
-
-// Recording is off, but some thread has a recorded push open; if it is this one, its depth counts.
-__attribute__((noinline, cold)) int PushUnrecorded(uint32_t domain) {
-  ThreadRanges* const ranges = ThreadRanges::Existing();
-  if (ranges == nullptr) return abi::kNoTracking;
-  if (ranges->empty()) {
-    ranges->StopTracking();
-    return abi::kNoTracking;
-  }
-  uint32_t depth = 0;
-  ranges->Push(domain, &depth);
-  return static_cast<int>(depth);
-}
-
-void RecordTooDeep(const Description& description) {
-  Event event;
-  MakeEvent(EventKind::kMark, description, &event);
-  Writer()->event(event.site, JOBSCOPE_KIND_INSTANT, event.args, event.arg_count);
-}
-
-int PushRecorded(const Description& description) {
-  ThreadRanges* const ranges = ThreadRanges::Get();
-  if (ranges == nullptr) return abi::kNoTracking;
-  uint32_t depth = 0;
-  Range* const range = ranges->Push(description.domain, &depth);
-  if (range == nullptr) {
-    RecordTooDeep(description);
-    return static_cast<int>(depth);
-  }
-  Event event;
-  MakeEvent(EventKind::kRange, description, &event);
-  range->site = event.site;
-  range->arg_count = event.arg_count;
-  for (uint32_t i = 0; i < event.arg_count; ++i) {
-    range->args[i] = event.args[i];
-    if (event.args[i].type != JOBSCOPE_ARG_STRING) continue;
-    // At most one string: the message.
-    const size_t kept =
-        event.args[i].length < sizeof(range->text) ? event.args[i].length : sizeof(range->text);
-    memcpy(range->text, event.args[i].value.text, kept);
-    range->args[i].value.text = range->text;
-  }
-  // Last, so that the lookup of the name is not part of the range.
-  range->token = Writer()->begin(event.site);
-  return static_cast<int>(depth);
-}
-
-__attribute__((noinline)) int PopTracked(uint32_t domain) {
-  ThreadRanges* const ranges = ThreadRanges::Existing();
-  if (ranges == nullptr) return abi::kNoTracking;
-  Range* range = nullptr;
-  uint32_t depth = 0;
-  if (!ranges->Pop(domain, &range, &depth)) {
-    if (ranges->empty() && !Recording()) ranges->StopTracking();
-    return abi::kNoTracking;
-  }
-  if (range != nullptr && range->token.begin_ticks != 0) {
-    if (range->arg_count == 0) {
-      Writer()->end(range->site, range->token);
-    } else {
-      Writer()->end_args(range->site, range->token, range->args, range->arg_count);
-    }
-  }
-  return static_cast<int>(depth);
-}
+// ---- operations: describe only what is recorded ----
 
 inline bool NobodyTracks() { return g_tracking.load(std::memory_order_relaxed) == 0; }
 
@@ -102,29 +37,12 @@ inline int Push(const void* domain, Fill fill) {
   Description description;
   description.domain = DomainOf(domain);
   fill(&description);
-  return PushRecorded(description);
+  return PushRange(description);
 }
 
 inline int Pop(const void* domain) {
   if (!Recording() && NobodyTracks()) return abi::kNoTracking;
-  return PopTracked(DomainOf(domain));
-}
-
-// ---- start and end ----
-
-// Ids of ranges that may start and end on different threads: bit 63, which the recorder's ids never
-// have, then the site and a number. The end receives only the id.
-constexpr uint64_t kRangeId = uint64_t{1} << 63;
-constexpr int kSiteShift = 43;
-constexpr uint64_t kNumberMask = (uint64_t{1} << kSiteShift) - 1;
-constexpr uint32_t kMaxSiteId = (1u << (63 - kSiteShift)) - 1;
-std::atomic<uint64_t> g_next_range{0};
-
-void WriteAsync(uint32_t kind, uint64_t id, Event* event) {
-  event->args[0] = {};
-  event->args[0].type = JOBSCOPE_ARG_UINT64;
-  event->args[0].value.uint64_value = id;
-  Writer()->event(event->site, kind, event->args, event->arg_count);
+  return PopRange(DomainOf(domain));
 }
 
 // Returns 0 if nothing is recorded.
@@ -134,24 +52,8 @@ inline uint64_t Start(const void* domain, Fill fill) {
   Description description;
   description.domain = DomainOf(domain);
   fill(&description);
-  Event event;
-  MakeEvent(EventKind::kStartEnd, description, &event);
-  const uint64_t id = kRangeId | uint64_t{event.site & kMaxSiteId} << kSiteShift |
-                      (g_next_range.fetch_add(1, std::memory_order_relaxed) & kNumberMask);
-  WriteAsync(JOBSCOPE_KIND_ASYNC_BEGIN, id, &event);
-  return id;
+  return StartRange(description);
 }
-
-// Like a scope, a range that began while recording was on is recorded when it ends.
-void RangeEnd(uint64_t id) {
-  if ((id & kRangeId) == 0) return;
-  Event event;
-  event.site = static_cast<uint32_t>(id >> kSiteShift) & kMaxSiteId;
-  event.arg_count = 1;
-  WriteAsync(JOBSCOPE_KIND_ASYNC_END, id, &event);
-}
-
-// ---- marks ----
 
 template <typename Fill>
 inline void Mark(const void* domain, Fill fill) {
@@ -159,9 +61,7 @@ inline void Mark(const void* domain, Fill fill) {
   Description description;
   description.domain = DomainOf(domain);
   fill(&description);
-  Event event;
-  MakeEvent(EventKind::kMark, description, &event);
-  Writer()->event(event.site, JOBSCOPE_KIND_INSTANT, event.args, event.arg_count);
+  RecordMark(description);
 }
 
 // ---- called by NVTX ----
@@ -198,7 +98,7 @@ void DomainMarkEx(const void* domain, const abi::EventAttributes* attributes) {
 uint64_t DomainRangeStartEx(const void* domain, const abi::EventAttributes* attributes) {
   return Start(domain, From(attributes));
 }
-void DomainRangeEnd(const void* /*domain*/, uint64_t id) { RangeEnd(id); }
+void DomainRangeEnd(const void* /*domain*/, uint64_t id) { EndRange(id); }
 int DomainRangePushEx(const void* domain, const abi::EventAttributes* attributes) {
   return Push(domain, From(attributes));
 }
@@ -274,7 +174,7 @@ uint64_t RangeStartPayload(const void* domain, const abi::PayloadData* payloads,
 }
 void RangeEndPayload(const void* /*domain*/, uint64_t id, const abi::PayloadData* /*payloads*/,
                      size_t /*count*/) {
-  RangeEnd(id);
+  EndRange(id);
 }
 // Always true, also while nothing is recorded: the caller may cache the answer.
 uint8_t DomainIsEnabled(const void* /*domain*/) { return 1; }
@@ -313,7 +213,7 @@ bool FillCore(const abi::CallbacksTable& callbacks) {
       Make(abi::kRangeStartEx, &RangeStartEx),
       Make(abi::kRangeStartA, &RangeStartA),
       Make(abi::kRangeStartW, &RangeStartW),
-      Make(abi::kRangeEnd, &RangeEnd),
+      Make(abi::kRangeEnd, &EndRange),
       Make(abi::kRangePushEx, &RangePushEx),
       Make(abi::kRangePushA, &RangePushA),
       Make(abi::kRangePushW, &RangePushW),

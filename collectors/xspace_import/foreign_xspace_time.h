@@ -10,6 +10,9 @@
 
 namespace jobscope::framework {
 
+// Times of one recording lie less than a day apart; others count from another zero, or are wrong.
+inline constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
+
 // Maps REALTIME to ps since the session's zero, by clock samples around the framework's recording:
 // the session's own map is fixed before it, and REALTIME is steered meanwhile (10 ppm of a minute
 // are 0.6 ms). Monotone, so nesting is kept.

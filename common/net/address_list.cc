@@ -1,40 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/net/address_list.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <system_error>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "common/files/regular_file.h"
+#include "common/net/port_files.h"
 #include "common/text/foreign_text.h"
 
 namespace jobscope {
 namespace {
 
-// Bounds one entry, so that an expanded host list stays within kMaxEndpoints times this size.
-constexpr size_t kMaxEntryBytes = 4096;
 // Keeps the note on files of a port directory readable.
 constexpr size_t kMaxNamedFiles = 8;
 
@@ -56,87 +44,6 @@ std::vector<absl::string_view> SplitEntries(absl::string_view list) {
   return entries;
 }
 
-absl::Status Bad(absl::string_view entry, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("address '", Printable(entry), "': ", why));
-}
-
-bool ParseNumber(absl::string_view text, uint32_t* value) {
-  if (text.empty() || text.size() > 9) return false;
-  for (const char c : text) {
-    if (!absl::ascii_isdigit(c)) return false;
-  }
-  return absl::SimpleAtoi(text, value);
-}
-
-std::string Padded(uint32_t value, size_t width) {
-  std::string digits = absl::StrCat(value);
-  if (digits.size() < width) digits.insert(0, width - digits.size(), '0');
-  return digits;
-}
-
-// "01-03,7" -> 01 02 03 7
-absl::StatusOr<std::vector<std::string>> ExpandRanges(absl::string_view entry,
-                                                      absl::string_view ranges) {
-  std::vector<std::string> values;
-  for (const absl::string_view range : absl::StrSplit(ranges, ',')) {
-    const std::pair<absl::string_view, absl::string_view> ends =
-        absl::StrContains(range, '-') ? std::pair<absl::string_view, absl::string_view>(
-                                            absl::StrSplit(range, absl::MaxSplits('-', 1)))
-                                      : std::make_pair(range, range);
-    uint32_t first = 0;
-    uint32_t last = 0;
-    if (!ParseNumber(ends.first, &first) || !ParseNumber(ends.second, &last)) {
-      return Bad(entry,
-                 absl::StrCat("'", Printable(range),
-                              "' is not a range; write node[01-16]:port or node[1-3,7]:port"));
-    }
-    if (first > last) {
-      return Bad(entry, absl::StrCat("the range ", Printable(range), " runs backwards"));
-    }
-    if (last - first >= kMaxEndpoints || values.size() + (last - first) >= kMaxEndpoints) {
-      return Bad(entry, absl::StrCat("the range ", Printable(range), " has more than ",
-                                     kMaxEndpoints, " members"));
-    }
-    const size_t width = ends.first[0] == '0' ? ends.first.size() : 0;
-    for (uint32_t value = first; value <= last; ++value) values.push_back(Padded(value, width));
-  }
-  return values;
-}
-
-// Expands every bracket of a host list. Only the bracket of an IPv6 address can hold a colon.
-absl::StatusOr<std::vector<std::string>> ExpandHostList(absl::string_view entry) {
-  if (entry.size() > kMaxEntryBytes) {
-    return Bad(entry, absl::StrCat("longer than ", kMaxEntryBytes, " bytes"));
-  }
-  std::vector<std::string> results = {""};
-  absl::string_view rest = entry;
-  while (!rest.empty()) {
-    const size_t open = rest.find('[');
-    const size_t close = rest.find(']', open == absl::string_view::npos ? 0 : open);
-    if (open == absl::string_view::npos || close == absl::string_view::npos ||
-        absl::StrContains(rest.substr(open, close - open), ':')) {
-      for (std::string& result : results) absl::StrAppend(&result, rest);
-      break;
-    }
-    const absl::StatusOr<std::vector<std::string>> values =
-        ExpandRanges(entry, rest.substr(open + 1, close - open - 1));
-    if (!values.ok()) return values.status();
-    if (results.size() * values->size() > kMaxEndpoints) {
-      return Bad(entry, absl::StrCat("it expands to more than ", kMaxEndpoints, " workers"));
-    }
-    std::vector<std::string> longer;
-    longer.reserve(results.size() * values->size());
-    for (const std::string& result : results) {
-      for (const std::string& value : *values) {
-        longer.push_back(absl::StrCat(result, rest.substr(0, open), value));
-      }
-    }
-    results = std::move(longer);
-    rest.remove_prefix(close + 1);
-  }
-  return results;
-}
-
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
@@ -154,28 +61,6 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
                                                    " bytes; is it the right file?"));
   }
   return text;
-}
-
-// Reads one file of a port directory, whose content may come from anybody. Returns NOT_FOUND if it
-// is gone.
-absl::StatusOr<std::string> ReadPortFile(const std::string& path) {
-  const absl::StatusOr<RegularFile> file = RegularFile::Open(path);
-  if (absl::IsNotFound(file.status())) return file.status();
-  absl::StatusOr<std::string> text =
-      file.ok() ? file->Read(kMaxAddressListBytes) : absl::StatusOr<std::string>(file.status());
-  if (text.ok()) return text;
-  return absl::InvalidArgumentError(
-      absl::StrCat("cannot read addresses from ", path, ": ", text.status().message()));
-}
-
-// Orders "2.addr" before "10.addr": ranks and pids by number, other names after them.
-bool ByNumberInName(const std::string& left, const std::string& right) {
-  const auto key = [](const std::string& path) {
-    uint32_t number = 0;
-    const bool has_number = ParseNumber(std::filesystem::path(path).stem().string(), &number);
-    return std::make_tuple(!has_number, number, path);
-  };
-  return key(left) < key(right);
 }
 
 // Says which files of a port directory added no worker.
@@ -237,11 +122,11 @@ class Collector {
   absl::Status AddName(absl::string_view address, const std::string& where) {
     absl::string_view rest = address;
     if (!absl::ConsumePrefix(&rest, "dns:///")) {
-      return Located(Bad(address, "write dns:///name:port"), where);
+      return Located(BadAddress(address, "write dns:///name:port"), where);
     }
     const absl::StatusOr<Endpoint> name = ParseEndpoint(rest);
     if (!name.ok()) return Located(name.status(), where);
-    if (name->port == 0) return Located(Bad(address, "write dns:///name:port"), where);
+    if (name->port == 0) return Located(BadAddress(address, "write dns:///name:port"), where);
     const absl::StatusOr<std::vector<std::string>> hosts = resolver_(name->host);
     if (!hosts.ok()) return Located(hosts.status(), where);
     if (hosts->empty()) {
@@ -292,25 +177,15 @@ class Collector {
   }
 
   absl::Status AddDirectory(const std::string& path) {
-    std::vector<std::string> files;
-    std::error_code error;
-    for (std::filesystem::directory_iterator it(path, error), end; !error && it != end;
-         it.increment(error)) {
-      if (it->path().extension() != ".addr") continue;
-      files.push_back(it->path().string());
-      if (files.size() > kMaxEndpoints) return TooMany();
-    }
-    if (error) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("cannot list the port directory ", path, ": ", error.message()));
-    }
-    std::sort(files.begin(), files.end(), ByNumberInName);
+    const absl::StatusOr<std::vector<std::string>> files = ListPortFiles(path);
+    if (!files.ok()) return files.status();
+    if (files->size() > kMaxEndpoints) return TooMany();
     absl::Status status;
     size_t read = 0;
     std::vector<std::string> merged;
     directory_begin_ = endpoints_.size();
-    for (const std::string& file : files) {
-      const absl::StatusOr<std::string> text = ReadPortFile(file);
+    for (const std::string& file : *files) {
+      const absl::StatusOr<std::string> text = ReadPortFile(file, kMaxAddressListBytes);
       if (absl::IsNotFound(text.status())) continue;  // its worker has ended meanwhile
       ++read;
       const size_t merged_before = merged_;
@@ -363,33 +238,6 @@ class Collector {
 };
 
 }  // namespace
-
-absl::StatusOr<std::vector<std::string>> ResolveWithSystem(const std::string& name) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(name.c_str(), nullptr, &hints, &found);
-  if (error != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot resolve ", name, ": ",
-                     error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
-  std::vector<std::string> v4;
-  std::vector<std::string> v6;
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    char text[NI_MAXHOST];
-    if (getnameinfo(entry->ai_addr, entry->ai_addrlen, text, sizeof text, nullptr, 0,
-                    NI_NUMERICHOST) != 0) {
-      continue;
-    }
-    std::vector<std::string>& family = entry->ai_family == AF_INET6 ? v6 : v4;
-    // A name may occur several times in /etc/hosts.
-    if (std::find(family.begin(), family.end(), text) == family.end()) family.emplace_back(text);
-  }
-  return v4.empty() ? v6 : v4;
-}
 
 absl::StatusOr<std::vector<Endpoint>> ParseAddressList(absl::string_view list,
                                                        const Resolver& resolver,

@@ -5,28 +5,20 @@
 #ifndef COMMON_NET_ADDRESS_LIST_H_
 #define COMMON_NET_ADDRESS_LIST_H_
 
-#include <functional>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/net/endpoint.h"
+#include "common/net/host_list.h"
+#include "common/net/resolver.h"
 
 namespace jobscope {
 
-// Maximum number of workers in one list; a larger one is taken for a typing error ([1-99999]).
-inline constexpr size_t kMaxEndpoints = 16384;
 // Bounds a list on the command line, and one file of addresses.
 inline constexpr size_t kMaxAddressListBytes = 1 << 20;
-
-// Returns the addresses of a name, without port ("10.0.0.1", "fd00::1"), in any order. May block as
-// long as DNS resolvers do.
-using Resolver = std::function<absl::StatusOr<std::vector<std::string>>(const std::string& name)>;
-
-// Asks the system's resolver (getaddrinfo). For a name with addresses of both families it returns
-// only IPv4: otherwise each dual-stack worker would appear twice.
-absl::StatusOr<std::vector<std::string>> ResolveWithSystem(const std::string& name);
 
 // Expands a comma-separated list. An entry is one of
 //

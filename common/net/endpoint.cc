@@ -9,7 +9,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -25,10 +24,6 @@ constexpr size_t kMaxAddressBytes = 1024;
 constexpr size_t kMaxHostBytes = 253;  // longest DNS name
 constexpr size_t kMaxStemBytes = 128;  // leaves room for suffixes within a file name's 255 bytes
 
-absl::Status Bad(absl::string_view text, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("address '", Printable(text), "': ", why));
-}
-
 bool IsHostCharacter(char c) { return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_'; }
 
 absl::StatusOr<uint16_t> ParsePort(absl::string_view text, absl::string_view port) {
@@ -36,7 +31,8 @@ absl::StatusOr<uint16_t> ParsePort(absl::string_view text, absl::string_view por
   bool digits = !port.empty() && port.size() <= 5;
   for (const char c : port) digits = digits && absl::ascii_isdigit(c);
   if (!digits || !absl::SimpleAtoi(port, &value) || value < 1 || value > 65535) {
-    return Bad(text, absl::StrCat("port '", Printable(port), "' is not a number from 1 to 65535"));
+    return BadAddress(text,
+                      absl::StrCat("port '", Printable(port), "' is not a number from 1 to 65535"));
   }
   return static_cast<uint16_t>(value);
 }
@@ -71,15 +67,15 @@ absl::StatusOr<Endpoint> ParseUnix(absl::string_view text, absl::string_view pat
   // unix:/path and unix:///path are equivalent.
   if (absl::StartsWith(path, "///")) path.remove_prefix(2);
   if (!absl::StartsWith(path, "/") || absl::StartsWith(path, "//") || path.size() < 2) {
-    return Bad(text, "a unix socket needs an absolute path, such as unix:/run/worker.sock");
+    return BadAddress(text, "a unix socket needs an absolute path, such as unix:/run/worker.sock");
   }
   if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-    return Bad(text, absl::StrCat("the path of a unix socket has at most ",
-                                  sizeof(sockaddr_un::sun_path) - 1, " bytes"));
+    return BadAddress(text, absl::StrCat("the path of a unix socket has at most ",
+                                         sizeof(sockaddr_un::sun_path) - 1, " bytes"));
   }
   for (const char c : path) {
     if (!absl::ascii_isgraph(c) || c == '%') {
-      return Bad(text, "the path may hold neither blanks, '%' nor unprintable characters");
+      return BadAddress(text, "the path may hold neither blanks, '%' nor unprintable characters");
     }
   }
   Endpoint endpoint;
@@ -92,15 +88,15 @@ absl::StatusOr<Endpoint> ParseUnix(absl::string_view text, absl::string_view pat
 absl::StatusOr<Endpoint> ParseIpv6(absl::string_view text, absl::string_view rest) {
   const size_t close = rest.find(']');
   if (close == absl::string_view::npos) {
-    return Bad(text, "the bracket is not closed; write [::1]:6009");
+    return BadAddress(text, "the bracket is not closed; write [::1]:6009");
   }
   const std::optional<std::string> canonical = CanonicalIpv6(rest.substr(1, close - 1));
   if (!canonical.has_value()) {
-    return Bad(text,
-               absl::StrCat("'", Printable(rest.substr(1, close - 1)), "' is not an IPv6 address"));
+    return BadAddress(
+        text, absl::StrCat("'", Printable(rest.substr(1, close - 1)), "' is not an IPv6 address"));
   }
   if (rest.substr(close + 1, 1) != ":") {
-    return Bad(text, "the port is missing; write [v6-address]:port");
+    return BadAddress(text, "the port is missing; write [v6-address]:port");
   }
   const absl::StatusOr<uint16_t> port = ParsePort(text, rest.substr(close + 2));
   if (!port.ok()) return port.status();
@@ -117,36 +113,41 @@ absl::StatusOr<Endpoint> ParseIpv6(absl::string_view text, absl::string_view res
 
 }  // namespace
 
+absl::Status BadAddress(absl::string_view text, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("address '", Printable(text), "': ", why));
+}
+
 absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text) {
   absl::string_view rest = text;
   absl::ConsumePrefix(&rest, "grpc://");
-  if (rest.empty()) return Bad(text, "it is empty; write host:port");
+  if (rest.empty()) return BadAddress(text, "it is empty; write host:port");
   if (rest.size() > kMaxAddressBytes) {
-    return Bad(text, absl::StrCat("longer than ", kMaxAddressBytes, " bytes"));
+    return BadAddress(text, absl::StrCat("longer than ", kMaxAddressBytes, " bytes"));
   }
   if (absl::ConsumePrefix(&rest, "unix:")) return ParseUnix(text, rest);
   if (absl::StrContains(rest, "://")) {
-    return Bad(text, "unknown scheme; known are grpc://, dns:/// and unix:");
+    return BadAddress(text, "unknown scheme; known are grpc://, dns:/// and unix:");
   }
   if (rest[0] == '[') return ParseIpv6(text, rest);
 
   const size_t colon = rest.find(':');
-  if (colon == absl::string_view::npos) return Bad(text, "the port is missing; write host:port");
+  if (colon == absl::string_view::npos)
+    return BadAddress(text, "the port is missing; write host:port");
   if (rest.find(':', colon + 1) != absl::string_view::npos) {
-    return Bad(text, "more than one ':'; an IPv6 address needs brackets: [v6-address]:port");
+    return BadAddress(text, "more than one ':'; an IPv6 address needs brackets: [v6-address]:port");
   }
   const absl::string_view host = rest.substr(0, colon);
-  if (host.empty()) return Bad(text, "the host is missing; write host:port");
+  if (host.empty()) return BadAddress(text, "the host is missing; write host:port");
   if (host.size() > kMaxHostBytes) {
-    return Bad(text, absl::StrCat("the host is longer than ", kMaxHostBytes, " bytes"));
+    return BadAddress(text, absl::StrCat("the host is longer than ", kMaxHostBytes, " bytes"));
   }
   for (const char c : host) {
     if (!IsHostCharacter(c)) {
-      return Bad(text, absl::StrCat("'", Printable(absl::string_view(&c, 1)),
-                                    "' cannot be part of a host name"));
+      return BadAddress(text, absl::StrCat("'", Printable(absl::string_view(&c, 1)),
+                                           "' cannot be part of a host name"));
     }
   }
-  if (host[0] == '-') return Bad(text, "a host name does not begin with '-'");
+  if (host[0] == '-') return BadAddress(text, "a host name does not begin with '-'");
   const absl::StatusOr<uint16_t> port = ParsePort(text, rest.substr(colon + 1));
   if (!port.ok()) return port.status();
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -31,6 +32,9 @@ struct Endpoint {
 // bytes. Calls no resolver and touches no file. The error names the offending part (unprintable
 // bytes replaced) and the remedy.
 absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text);
+
+// Returns the INVALID_ARGUMENT for an address that a user wrote, with the reason.
+absl::Status BadAddress(absl::string_view text, absl::string_view why);
 
 // Returns the address as part of a file name: "<host>_<port>" from the alphabet [A-Za-z0-9._-], at
 // most 128 characters, not starting with '.' or '-'.

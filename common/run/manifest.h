@@ -18,8 +18,6 @@
 
 namespace jobscope {
 
-inline constexpr int kManifestSchema = 1;
-
 // Defines what first_step and last_step of a run are.
 enum class StepsBy {
   kNumber,
@@ -164,10 +162,6 @@ void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker
 
 // Sums events and losses of the workers; computes the spread of their starts unless it is set.
 void FillTotals(Manifest* manifest);
-
-// Returns JSON in UTF-8 (invalid bytes are replaced), indented by two spaces, with a final line
-// break.
-std::string ManifestJson(const Manifest& manifest);
 
 }  // namespace jobscope
 

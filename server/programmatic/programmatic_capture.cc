@@ -15,6 +15,7 @@
 #include "common/log/log.h"
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
+#include "common/run/manifest_json.h"
 #include "common/run/outcome.h"
 #include "common/threads/worker_thread.h"
 #include "common/xspace/assemble/assembler.h"

@@ -56,13 +56,13 @@ void RequestQueue::RefuseAll(const absl::Status& why) {
   }
 }
 
-std::chrono::steady_clock::time_point RequestQueue::TakeLeaving(
-    bool delivering, const std::function<absl::Status()>& busy,
-    std::vector<SessionRequest>* leaving) {
+CondVar::Clock::time_point RequestQueue::TakeLeaving(bool delivering,
+                                                     const std::function<absl::Status()>& busy,
+                                                     std::vector<SessionRequest>* leaving) {
   leaving->reserve(requests_.size());  // a request that leaves the queue needs a place
-  auto next = std::chrono::steady_clock::time_point::max();
+  auto next = CondVar::Clock::time_point::max();
   const absl::Time now = SteadyNow();
-  const auto steady_now = std::chrono::steady_clock::now();
+  const auto steady_now = CondVar::Clock::now();
   for (auto request = requests_.begin(); request != requests_.end();) {
     const absl::Duration left = request->deadline - now - TimeNeeded(request->options);
     if (request->refused.ok() && left <= absl::ZeroDuration()) {

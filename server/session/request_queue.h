@@ -4,7 +4,6 @@
 #ifndef SERVER_SESSION_REQUEST_QUEUE_H_
 #define SERVER_SESSION_REQUEST_QUEUE_H_
 
-#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -13,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/sync/mutex.h"
 #include "server/session/session_callbacks.h"
 #include "server/session/session_options.h"
 
@@ -25,7 +25,7 @@ struct SessionRequest {
   SessionCallbacks callbacks;
   // For a request that waits only for a delivery, not for a recording: it is refused if the
   // delivery still holds the slot at this time.
-  std::chrono::steady_clock::time_point refuse_at = std::chrono::steady_clock::time_point::max();
+  CondVar::Clock::time_point refuse_at = CondVar::Clock::time_point::max();
   bool only_delivers = false;
   absl::Status refused;  // not OK: the request leaves the queue with this status
 };
@@ -51,9 +51,8 @@ class RequestQueue {
   // Moves to `leaving` the requests that are refused or have run out of time; `delivering`: also
   // those that have waited long enough for the delivery, with the status `busy()`. Returns the time
   // at which the next one may leave.
-  std::chrono::steady_clock::time_point TakeLeaving(bool delivering,
-                                                    const std::function<absl::Status()>& busy,
-                                                    std::vector<SessionRequest>* leaving);
+  CondVar::Clock::time_point TakeLeaving(bool delivering, const std::function<absl::Status()>& busy,
+                                         std::vector<SessionRequest>* leaving);
 
  private:
   std::deque<SessionRequest> requests_;

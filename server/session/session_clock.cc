@@ -57,9 +57,9 @@ uint64_t SessionClock::Nanoseconds(uint64_t ticks) const {
   return static_cast<uint64_t>(map_.WithZero(0).ToPs(ticks)) / 1000;
 }
 
-std::chrono::steady_clock::time_point SessionClock::TimeOf(uint64_t ticks) const {
+CondVar::Clock::time_point SessionClock::TimeOf(uint64_t ticks) const {
   const uint64_t now_ticks = NowTicks();
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = CondVar::Clock::now();
   if (ticks <= now_ticks) return now;
   const double seconds = static_cast<double>(ticks - now_ticks) / map_.ticks_per_second();
   return now + std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));

@@ -4,7 +4,6 @@
 #ifndef SERVER_SESSION_SESSION_CLOCK_H_
 #define SERVER_SESSION_SESSION_CLOCK_H_
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +13,7 @@
 
 #include "common/clock/clock.h"
 #include "common/clock/clock_baseline.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope {
 
@@ -43,7 +43,7 @@ class SessionClock {
   uint64_t NowTicks() const;
   uint64_t Nanoseconds(uint64_t ticks) const;  // converts a number of ticks to nanoseconds
   // Converts ticks to a time; returns the current time if `ticks` have passed already.
-  std::chrono::steady_clock::time_point TimeOf(uint64_t ticks) const;
+  CondVar::Clock::time_point TimeOf(uint64_t ticks) const;
 
  private:
   const std::shared_ptr<ClockBaseline> baseline_;

@@ -21,7 +21,7 @@ namespace jobscope {
 // A collector that hangs may keep this after the session has ended: its reports have no effect.
 class SessionControl : public SessionEvents {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = CondVar::Clock;
 
   // `process_queue` is called on the session thread on each wake-up, and while collectors run their
   // verbs, without locks; it returns the time of the next call. May be empty.

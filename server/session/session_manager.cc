@@ -71,7 +71,7 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   void RunOne(SessionRequest request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Answers the queued requests that were cancelled, refused or have run out of time. Returns the
   // time at which the next one will.
-  std::chrono::steady_clock::time_point ProcessQueue();
+  CondVar::Clock::time_point ProcessQueue();
 
   const bool uses_tsc;
   const IdentitySource identity;
@@ -111,7 +111,7 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
       request.refused = absl::AlreadyExistsError(
           "a capture is about to start here; wait for it, or end it with `capture stop`");
     } else if (state.running.delivering()) {
-      request.refuse_at = std::chrono::steady_clock::now() + kDeliveryGrace;
+      request.refuse_at = CondVar::Clock::now() + kDeliveryGrace;
     }
   }
   const SessionTicket ticket = request.ticket;
@@ -337,16 +337,16 @@ void SessionManager::State::RunOne(SessionRequest request) {
   run.reset();
 }
 
-std::chrono::steady_clock::time_point SessionManager::State::ProcessQueue() {
+CondVar::Clock::time_point SessionManager::State::ProcessQueue() {
   std::vector<SessionRequest> leaving;
-  auto next = std::chrono::steady_clock::time_point::max();
+  auto next = CondVar::Clock::time_point::max();
   try {
     const MutexLock lock(&mutex);
     next = queue.TakeLeaving(
         running.delivering(),
         [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return running.BusyError(); }, &leaving);
   } catch (const std::exception&) {
-    next = std::chrono::steady_clock::now() + kQueueRetryPause;
+    next = CondVar::Clock::now() + kQueueRetryPause;
   }
   for (SessionRequest& request : leaving) {
     SessionResult result;

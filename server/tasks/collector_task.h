@@ -6,7 +6,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,7 +28,7 @@ namespace jobscope {
 // failed, and is stopped like any other.
 class CollectorTask {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = CondVar::Clock;
   // Called when the session thread begins to wait for a verb, and every 10 ms. Returns when the
   // wait ends at the latest, whatever its deadline. May be empty.
   using Meanwhile = std::function<Clock::time_point()>;

@@ -13,7 +13,7 @@
 namespace jobscope {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = CondVar::Clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 

@@ -82,6 +82,7 @@ MAY_INCLUDE = {
     "client/worker": ["client/worker", "client/clock", "rpc", "common", "proto"],
     "client/wire": ["client/wire", "client/worker", "client/clock", "common", "proto"],
     "client/rpc": ["client/rpc", "client/worker", "rpc", "common", "proto"],
+    "client/diagnosis": ["client/diagnosis", "client/rpc", "client/worker", "common"],
     "client/run": ["client/run", "client/wire", "client/worker", "common", "proto"],
     "client/tensorflow": ["client/tensorflow", "client/run", "client/rpc", "client/worker", "common/clock", "common/options", "proto"],
     "client/native": ["client/native", "rpc", "client/run", "client/rpc", "client/wire", "client/worker", "client/clock", "common",
@@ -129,7 +130,7 @@ MAY_LOCK_NAKED = ("common/sync/mutex.h", "common/log/log.cc", "include/", "examp
 # Instants: what our own code reads of MONOTONIC comes from one place, and no deadline of ours stands on the date, which may be set.
 NAKED_MONOTONIC = re.compile(r"\bclock_gettime\(\s*CLOCK_MONOTONIC\b")
 STEADY_CLOCK = re.compile(r"\bstd::chrono::steady_clock\b")  # waits of a CondVar have CondVar::Clock
-MAY_READ_STEADY = ("include/", "examples/", "common/sync/mutex.h", "server/session/")
+MAY_READ_STEADY = ("include/", "examples/", "common/sync/mutex.h")
 MAY_READ_MONOTONIC = ("include/", "common/clock/", "server/attach/", "examples/")  # attach needs libc only
 DATE_SUM = re.compile(r"absl::Now\(\)\s*(?:[-+]\s|[<>]=?\s)|(?:\s[-+<>]=?)\s+absl::Now\(\)")
 TIMED = ("server/", "collectors/", "rpc/", "python/src/")

@@ -22,7 +22,7 @@ USERS = {
     "analysis/blame/advice.cc",
     "analysis/blame/advice.h",
     "analysis/verdict/verdict_text.cc",
-    "client/terminal/table.cc",
+    "client/terminal/notes.cc",
     "common/xspace/segment/loss_cause.cc",
     "include/jobscope/provider.h",
     "proto/tensorflow/profiler_options.proto",

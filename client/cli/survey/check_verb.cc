@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 #include "client/cli/survey/survey.h"
-#include "client/rpc/diagnoser.h"
+#include "client/diagnosis/diagnoser.h"
 #include "client/rpc/unary_calls.h"
 #include "client/terminal/table.h"
 #include "client/worker/verdict.h"

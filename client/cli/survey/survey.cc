@@ -18,6 +18,7 @@
 #include "client/rpc/descriptors.h"
 #include "client/rpc/dial.h"
 #include "common/process/identity.h"
+#include "common/run/manifest_json.h"
 #include "rpc/arguments.h"
 
 namespace jobscope {

@@ -12,7 +12,7 @@
 
 #include "absl/time/time.h"
 #include "client/cli/flags.h"
-#include "client/rpc/diagnoser.h"
+#include "client/diagnosis/diagnoser.h"
 #include "client/rpc/unary_calls.h"
 #include "client/worker/verdict.h"
 #include "common/net/endpoint.h"

@@ -6,6 +6,7 @@
 #include "collectors/host/recorder/process.h"
 #include "collectors/host/recorder/record.h"
 #include "collectors/host/recorder/registry.h"
+#include "collectors/host/recorder/route.h"
 #include "collectors/host/recorder/step_usage.h"
 #include "collectors/host/recorder/steps.h"
 #include "jobscope/trace_c.h"
@@ -13,13 +14,10 @@
 namespace jobscope::recorder {
 namespace {
 
-#define JOBSCOPE_LIKELY(x) __builtin_expect(!!(x), 1)
 #define JOBSCOPE_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define JOBSCOPE_NOINLINE __attribute__((noinline, cold))
 
 constexpr jobscope_token kRefused = {0, 0};
-
-bool HasRing(const ThreadState* state) { return state != nullptr && state->record_mask != 0; }
 
 // Whether a scope can begin without the slow path.
 bool IsReady(const ThreadState* state) {
@@ -28,33 +26,6 @@ bool IsReady(const ThreadState* state) {
 
 void CountReentered(ThreadState* state, uint64_t events) {
   state->reentered.fetch_add(events, std::memory_order_relaxed);
-}
-
-// Handles calls without a ring: attaches a new thread, counts for one that gets no ring.
-enum class Route { kDrop, kUse };
-struct Routed {
-  Route route;
-  ThreadState* state;
-};
-// Prepares `events` attempts. kUse: the state keeps open scopes, with or without a ring.
-JOBSCOPE_NOINLINE Routed RouteSlow(uint64_t events) {
-  if (!Alive()) return {Route::kDrop, nullptr};
-  ThreadState* state = t_slot.state;
-  if (state == nullptr) state = Attach();
-  switch (state->mode.load(std::memory_order_relaxed)) {
-    case kRing:
-    case kBare:
-    case kCrossed:
-      return {Route::kUse, state};
-    case kDead:
-      g_counters.no_ring.fetch_add(events, std::memory_order_relaxed);
-      return {Route::kDrop, state};
-    case kAttaching:
-      g_counters.reentered.fetch_add(events, std::memory_order_relaxed);
-      return {Route::kDrop, state};
-    default:
-      return {Route::kDrop, nullptr};
-  }
 }
 
 // Writes one event into the state's ring, or counts it if there is none.
@@ -94,35 +65,6 @@ inline jobscope_token BeginOn(ThreadState* state, uint32_t site) {
   PushOpen(state, stack, site, begin, 0);
   Leave(state);
   return {begin, state->place | (stack & kMaxDepth)};
-}
-
-// Marks a call that may use a state without a ring, before it looks the state up: an interrupting
-// signal handler must not return that state.
-class SlowCall {
- public:
-  SlowCall() : outermost_(t_slot.slow_calls == 0) {
-    ++t_slot.slow_calls;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  }
-  ~SlowCall() {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    --t_slot.slow_calls;
-  }
-  SlowCall(const SlowCall&) = delete;
-  SlowCall& operator=(const SlowCall&) = delete;
-  bool outermost() const { return outermost_; }
-
- private:
-  const bool outermost_;
-};
-
-// Routes the begin of a scope or step. Takes a ring if one is free now.
-Routed RouteBegin(const SlowCall& call) {
-  const Routed routed = RouteSlow(0);
-  if (routed.route == Route::kUse) RemoveCrossed(routed.state);
-  if (routed.state == nullptr || HasRing(routed.state) || !call.outermost()) return routed;
-  ThreadState* const state = TakeRing(routed.state);
-  return HasRing(state) ? Routed{Route::kUse, state} : routed;
 }
 
 // A scope that began on the shared dead state is counted when it ends, as all scopes are.

@@ -75,6 +75,8 @@ enum class Unreadable {
           // item
 };
 
+class ItemReader;
+
 // Builds an index of items that arrive one by one. Memory: about 80 bytes per events item, 16 per
 // name.
 class ItemIndexer {
@@ -91,9 +93,14 @@ class ItemIndexer {
   ItemIndex Finish();
 
  private:
-  class State;
+  // Reads an item, which must have the number `expected_`.
+  absl::Status AddExpected(const ItemView& item);
+
   const Unreadable unreadable_;
-  const std::unique_ptr<State> state_;
+  ItemIndex index_;
+  const std::unique_ptr<ItemReader> reader_;
+  uint64_t expected_ = 0;
+  std::map<uint32_t, uint64_t> unknown_kinds_;
   absl::Status stopped_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "client/run/judge_trace.h"
 #include "common/run/manifest.h"
+#include "common/run/manifest_json.h"
 #include "common/run/session_state.h"
 #include "tests/client/fake_traces.h"
 
@@ -18,7 +19,6 @@ namespace jobscope {
 namespace {
 
 using nlohmann::json;
-using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -136,36 +136,6 @@ TEST(TableTest, ASumOfLossesSaysOfWhomNothingIsKnown) {
   EXPECT_THAT(CaptureTable(manifest), HasSubstr("30 events, 12 lost, "));
 }
 
-TEST(TableTest, TheTableSaysWhatToDoWhereLittleWasRecorded) {
-  Manifest manifest;
-  manifest.options_numbers = {{"host_tracer_level", 2}, {"python_tracer_level", 0}};
-  manifest.workers.resize(3);
-  for (size_t i = 0; i < 3; ++i) {
-    ManifestWorker& worker = manifest.workers[i];
-    worker.address = "w" + std::to_string(i);
-    worker.outcome = Outcome::kOk;
-    worker.version = "0.1.0";
-    worker.collectors = {Collector("host", "on"), Collector("system", "on", "", 10)};
-  }
-  EXPECT_THAT(CaptureTable(manifest),
-              HasSubstr("hint for w0 and 2 more: no steps, no scopes: mark steps (JOBSCOPE_STEP, "
-                        "jobscope.step), or record an unmodified Python program with "
-                        "--python_tracer_level=1\n"));
-  manifest.workers[0].collectors[0].events = 7;
-  manifest.workers[1].steps = 0;
-  manifest.workers[2].steps = 3;
-  EXPECT_THAT(CaptureTable(manifest), HasSubstr("hint for w0: no steps: mark them"));
-  EXPECT_THAT(CaptureTable(manifest), HasSubstr("hint for w1: no whole step in this time"));
-  EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("w2:")));
-  // Nothing was to be recorded; another's worker; one that failed.
-  manifest.options_numbers["host_tracer_level"] = 0;
-  EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("hint")));
-  manifest.options_numbers["host_tracer_level"] = 2;
-  manifest.workers[0].version.clear();
-  manifest.workers[1].outcome = Outcome::kDied;
-  EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("hint")));
-}
-
 TEST(TableTest, TheLastLineTellsWhatIsTruncatedAndNamedTwice) {
   Manifest manifest;
   manifest.workers.resize(3);
@@ -239,51 +209,6 @@ TEST(TableTest, WhatIsLongStandsBelowTheRowsOfACheck) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }
 
-TEST(TableTest, TextsThatDifferInNumbersAreOneOfEachWorker) {
-  Manifest manifest;
-  manifest.workers.resize(2);
-  manifest.workers[0].address = "w1:1";
-  manifest.workers[0].warnings = {"GPU 0 is throttled", "GPU 1 is throttled", "began 7 ms late"};
-  manifest.workers[1].address = "w2:1";
-  manifest.workers[1].warnings = {"GPU 2 is throttled", "began 9 ms late"};
-  EXPECT_THAT(CaptureTable(manifest), HasSubstr("warning of w1:1 and 1 more: GPU 0 is throttled\n"
-                                                "warning of w1:1: GPU 1 is throttled\n"
-                                                "warning of w1:1 and 1 more: began 7 ms late\n"));
-}
-
-TEST(TableTest, CollectorsThatDifferInANumberAreBothShown) {
-  Manifest manifest;
-  manifest.workers.resize(3);
-  for (size_t i = 0; i < 3; ++i) {
-    manifest.workers[i].address = "w" + std::to_string(i);
-    manifest.workers[i].collectors = {
-        Collector("cuda", "degraded", i == 1 ? "CUPTI 12.4 is too old" : "CUPTI 12.6 is too old")};
-  }
-  EXPECT_THAT(CheckTable(manifest),
-              HasSubstr("collectors of w0 and 1 more: cuda degraded: CUPTI 12.6 is too old\n"
-                        "collectors of w1: cuda degraded: CUPTI 12.4 is too old\n"));
-}
-
-TEST(TableTest, ThirtyWorkersWithTheSameCollectorsAreOneLine) {
-  Manifest manifest;
-  manifest.workers.resize(30);
-  for (size_t i = 0; i < manifest.workers.size(); ++i) {
-    manifest.workers[i].address = "w" + std::to_string(i);
-    manifest.workers[i].collectors = {
-        Collector("host", "on"),
-        Collector("nvml", "failed", "nvmlInit_v2 has not returned; the job is not affected")};
-  }
-  EXPECT_THAT(CheckTable(manifest),
-              AllOf(HasSubstr("collectors of w0 and 29 more: host on; nvml failed: nvmlInit_v2 has "
-                              "not returned;\n    the job is not affected\n"),
-                    Not(ContainsRegex("collectors of w[^0]"))));
-}
-
-TEST(TableTest, ColumnsCountCharacters) {
-  EXPECT_EQ(AlignColumns({{"NAME", "N"}, {"z\xc3\xbcrich", "1"}, {"berlin", "2"}}),
-            "NAME    N\nz\xc3\xbcrich  1\nberlin  2\n");
-}
-
 TEST(TableTest, OneThatIsArmedHasNoTimeLeft) {
   Manifest manifest;
   manifest.workers.resize(1);
@@ -291,6 +216,7 @@ TEST(TableTest, OneThatIsArmedHasNoTimeLeft) {
   EXPECT_THAT(CheckTable(manifest), HasSubstr("armed r of 10.0.0.7\n"));
 }
 
+// A message may hold 64 MiB of texts, and there may be a thousand workers.
 TEST(TableTest, WhatAWorkerSaysIsBounded) {
   v1::Summary summary = MakeSummary(1);
   for (int i = 0; i < 100'000; ++i) {

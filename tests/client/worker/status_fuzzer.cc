@@ -14,6 +14,7 @@
 
 #include "client/worker/verdict.h"
 #include "common/run/manifest.h"
+#include "common/run/manifest_json.h"
 #include "common/status/error_reason.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "rpc/error_details.h"

@@ -7,13 +7,10 @@
 
 #include <atomic>
 #include <cmath>
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "tensorflow/xplane.pb.h"
 #include "tests/collectors/host/session_driver.h"
 #include "tests/collectors/provider/fake_provider.h"
 #include "tests/collectors/provider/provider_fixture.h"
@@ -25,9 +22,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
-
-constexpr bool kMonotonic = false;
-constexpr int64_t kUs = 1000;
 
 using ProviderCollectorTest = ProviderTest;
 
@@ -87,91 +81,6 @@ TEST_F(ProviderCollectorTest, EventsOfTheStopAreInTheTrace) {
   EXPECT_THAT(provider_.calls(), ElementsAre("arm", "start", "stop"));
 }
 
-// As in the recorder's events: docs/trace_format.md.
-TEST_F(ProviderCollectorTest, NamesAndNumbersThatViewersMisreadAreChanged) {
-  KeepSink();
-  SessionDriver driver(&collector_, kMonotonic);
-  ASSERT_TRUE(driver.Arm().ok());
-  ASSERT_TRUE(driver.Start().ok());
-  const int64_t zero = session_.begin_monotonic_ns;
-  jobscope_provider_arg args[3] = {};
-  args[0].key = "group_id";
-  args[0].value.int64_value = 7;
-  args[1].key = "truncated";
-  args[1].value.int64_value = 8;
-  args[2].key = "ratio";
-  args[2].type = JOBSCOPE_PROVIDER_DOUBLE;
-  args[2].value.double_value = std::nan("");
-  jobscope_provider_event of_thread = Span("train_x", zero - kUs, 3 * kUs);
-  of_thread.thread_id = gettid();
-  of_thread.args = args;
-  of_thread.arg_count = 3;
-  jobscope_provider_event own = of_thread;
-  own.line = "writer";
-  jobscope_provider_event reserved = Span("group_id", zero + kUs, 0);
-  reserved.kind = JOBSCOPE_PROVIDER_COUNTER;
-  reserved.value = 12;
-  jobscope_provider_event marker = reserved;
-  marker.name = "test_loss";
-  EXPECT_EQ(Add({of_thread, own, reserved, marker}), 0);
-  EXPECT_EQ(driver.StopAt(driver.map().zero_ticks() + 1000 * kUs).events, 4u);
-  EXPECT_EQ(driver.One("scope/train_x").plane, "/host:CPU");
-  EXPECT_EQ(driver.One("scope/train_x").display_name, "train_x");
-  // XProf interprets the names of events on the host's plane only, but stats on all.
-  EXPECT_EQ(driver.One("train_x").plane, "/device:CUSTOM:disk");
-  for (const char* name : {"scope/train_x", "train_x"}) {
-    EXPECT_THAT(driver.One(name).ints,
-                ElementsAre(Pair("arg.group_id", 7), Pair("arg.truncated", 8),
-                            Pair("true_start_ns", -1000), Pair("truncated", 1)));
-    EXPECT_THAT(driver.One(name).texts, ElementsAre(Pair("ratio", "nan")));
-    EXPECT_TRUE(driver.One(name).doubles.empty());
-  }
-  EXPECT_THAT(driver.One("group_id").doubles, ElementsAre(Pair("arg.group_id", 12)));
-  EXPECT_THAT(driver.One("scope/test_loss").doubles, ElementsAre(Pair("test_loss", 12)));
-}
-
-TEST_F(ProviderCollectorTest, WhatIsOutsideOfTheWindowIsCountedAndEdgesAreClipped) {
-  KeepSink();
-  SessionDriver driver(&collector_, kMonotonic);
-  ASSERT_TRUE(driver.Arm().ok());
-  ASSERT_TRUE(driver.Start().ok());
-  const int64_t zero = session_.begin_monotonic_ns;
-  EXPECT_EQ(
-      Add({Span("before", zero - 50 * kUs, 10 * kUs), Span("over the begin", zero - kUs, 3 * kUs),
-           Span("over the end", zero + 90 * kUs, 50 * kUs), Span("after", zero + 101 * kUs, kUs),
-           Span("far", INT64_MAX, INT64_MAX), Span("long ago", INT64_MIN, 5),
-           Span("always", INT64_MIN, INT64_MAX)}),
-      0);
-  const CollectorReport& report = driver.StopAt(driver.map().zero_ticks() + 100 * kUs);
-  EXPECT_EQ(report.attempted, 7u);
-  EXPECT_EQ(report.outside, 5u);
-  driver.ExpectIdentity();
-  const ReadEvent begin = driver.One("over the begin");
-  EXPECT_EQ(begin.start_ps, 0);
-  EXPECT_EQ(begin.ints.at("truncated"), 1);
-  EXPECT_EQ(begin.ints.at("true_start_ns"), -1000);
-  const ReadEvent end = driver.One("over the end");
-  EXPECT_NEAR(static_cast<double>(end.end_ps()), 100e6, 2000);
-  EXPECT_NEAR(static_cast<double>(end.ints.at("true_end_ns")), 140'000, 2);
-}
-
-TEST_F(ProviderCollectorTest, TimesOfRealtime) {
-  FakeProvider provider;
-  ProviderCollector collector("net", 0);
-  ProviderCallbacks callbacks = provider.callbacks();
-  callbacks.realtime = true;
-  ASSERT_TRUE(collector.Register(callbacks).ok());
-  SessionDriver driver(&collector, kMonotonic);
-  provider.On("stop", [&](const jobscope_provider_session& session) {
-    const jobscope_provider_event event = Span("send", session.begin_realtime_ns + 5 * kUs, kUs);
-    EXPECT_EQ(session.sink->add(session.sink, &event, 1), 0);
-  });
-  ASSERT_TRUE(driver.Arm().ok());
-  ASSERT_TRUE(driver.Start().ok());
-  driver.StopAt(driver.map().zero_ticks() + 100 * kUs);
-  EXPECT_NEAR(static_cast<double>(driver.One("send").start_ps), 5e6, 2000);
-}
-
 TEST_F(ProviderCollectorTest, WhatMakesNoSenseIsLostAndCounted) {
   KeepSink();
   SessionDriver driver(&collector_, kMonotonic);
@@ -205,18 +114,6 @@ TEST_F(ProviderCollectorTest, WhatMakesNoSenseIsLostAndCounted) {
   EXPECT_THAT(report.lost_by_cause, ElementsAre(Pair(LossCause::kMalformed, 7u)));
   driver.ExpectIdentity();
   driver.One("good");
-}
-
-TEST_F(ProviderCollectorTest, LongTextsAreCutBetweenCharacters) {
-  KeepSink();
-  SessionDriver driver(&collector_, kMonotonic);
-  ASSERT_TRUE(driver.Arm().ok());
-  ASSERT_TRUE(driver.Start().ok());
-  std::string name(1023, 'x');
-  name += "\xc3\xa4 and more";  // its second byte is the 1,025th
-  EXPECT_EQ(Add({Span(name.c_str(), session_.begin_monotonic_ns, 1)}), 0);
-  driver.Stop();
-  driver.One(std::string(1023, 'x'));
 }
 
 TEST_F(ProviderCollectorTest, EventsOfAllThreadsDuringTheSession) {
@@ -303,25 +200,6 @@ TEST_F(ProviderCollectorTest, AFloodInTheStopIsBoundedByTheStore) {
   small.ExpectIdentity();
 }
 
-TEST_F(ProviderCollectorTest, LinesAreBounded) {
-  KeepSink();
-  SessionDriver driver(&collector_, kMonotonic);
-  ASSERT_TRUE(driver.Arm().ok());
-  ASSERT_TRUE(driver.Start().ok());
-  std::vector<std::string> names;
-  for (size_t i = 0; i < provider::TraceWriter::kMaxLines + 5; ++i) {
-    names.push_back("line " + std::to_string(i));
-  }
-  std::vector<jobscope_provider_event> events;
-  for (const std::string& name : names) {
-    events.push_back(Span("e", session_.begin_monotonic_ns, 1));
-    events.back().line = name.c_str();
-  }
-  EXPECT_EQ(Add(events), 0);
-  EXPECT_THAT(driver.Stop().lost_by_cause, ElementsAre(Pair(LossCause::kTooManyLines, 5u)));
-  driver.ExpectIdentity();
-}
-
 TEST_F(ProviderCollectorTest, ReasonsOfFailuresAreTold) {
   provider_.FailIn("arm", "no such disk");
   {
@@ -349,60 +227,6 @@ TEST_F(ProviderCollectorTest, ReasonsOfFailuresAreTold) {
   EXPECT_EQ(report.reason, "lost the connection");
 }
 
-// Takes one item at a time, when it may.
-class SlowSink : public xspace::ItemSink {
- public:
-  bool Append(xspace::ItemKind, std::string_view) override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    entered_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return open_; });
-    return true;
-  }
-  bool Full() const override { return false; }
-  void AwaitAppend() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return entered_; });
-  }
-  void Open() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool entered_ = false;
-  bool open_ = false;
-};
-
-// However large it is: who asks for the state of this worker waits for nobody.
-TEST_F(ProviderCollectorTest, AnXSpaceThatIsMergedHoldsNobodyUp) {
-  provider_.On("stop", [](const jobscope_provider_session& session) {
-    tensorflow::profiler::XSpace space;
-    auto* const plane = space.add_planes();
-    plane->set_name("/device:CUSTOM:nic");
-    plane->add_lines()->add_events();
-    const std::string bytes = space.SerializeAsString();
-    EXPECT_EQ(session.sink->add_xspace(session.sink, bytes.data(), bytes.size(), nullptr, 0), 0);
-  });
-  SlowSink sink;
-  xspace::Names names(&sink);
-  SessionDriver driver(&collector_, kMonotonic);
-  driver.request().sink = &sink;
-  driver.request().names = &names;
-  ASSERT_TRUE(driver.Arm().ok());
-  ASSERT_TRUE(driver.Start().ok());
-  std::thread session([&] { (void)collector_.Stop(driver.Now()); });
-  sink.AwaitAppend();
-  EXPECT_EQ(collector_.Describe().state, CollectorState::kOn);
-  EXPECT_EQ(collector_.LostSoFar(), 0u);
-  EXPECT_EQ(collector_.Register(provider_.callbacks()).code(), absl::StatusCode::kAlreadyExists);
-  sink.Open();
-  session.join();
-}
-
 TEST_F(ProviderCollectorTest, WithoutMemoryNoEventIsWrittenTwiceAndTheAccountIsUnknown) {
   KeepSink();
   SessionDriver driver(&collector_, kMonotonic);
@@ -423,50 +247,6 @@ TEST_F(ProviderCollectorTest, WithoutMemoryNoEventIsWrittenTwiceAndTheAccountIsU
   ASSERT_TRUE(driver.Start().ok());
   EXPECT_TRUE(driver.Stop().account_unknown);
   driver.One("lucky");
-}
-
-TEST_F(ProviderCollectorTest, AnXSpaceOfTheStopIsMerged) {
-  KeepSink();
-  provider_.On("stop", [](const jobscope_provider_session& session) {
-    tensorflow::profiler::XSpace space;
-    auto* const plane = space.add_planes();
-    plane->set_name("/device:CUSTOM:nic");
-    auto* const line = plane->add_lines();
-    line->set_id(1);
-    line->set_name("port 0");
-    line->set_timestamp_ns(session.begin_realtime_ns);
-    (*plane->mutable_event_metadata())[7].set_id(7);
-    (*plane->mutable_event_metadata())[7].set_name("send");
-    for (const int64_t offset_ps : {int64_t{2'000'000}, int64_t{900'000'000'000}}) {
-      auto* const event = line->add_events();
-      event->set_metadata_id(7);
-      event->set_offset_ps(offset_ps);
-      event->set_duration_ps(1'000'000);
-    }
-    const std::string bytes = space.SerializeAsString();
-    char error[200] = "";
-    EXPECT_EQ(
-        session.sink->add_xspace(session.sink, bytes.data(), bytes.size(), error, sizeof(error)), 0)
-        << error;
-    EXPECT_EQ(session.sink->add_xspace(session.sink, "\x0a\x7f", 2, error, sizeof(error)),
-              JOBSCOPE_E_INVALID);
-    EXPECT_STRNE(error, "");
-  });
-  SessionDriver driver(&collector_, kMonotonic);
-  ASSERT_TRUE(driver.Arm().ok());
-  ASSERT_TRUE(driver.Start().ok());
-  char error[200] = "";
-  EXPECT_EQ(session_.sink->add_xspace(session_.sink, "", 0, error, sizeof(error)),
-            JOBSCOPE_E_STATE);
-  EXPECT_THAT(error, HasSubstr("inside of stop()"));
-  const CollectorReport& report = driver.StopAt(driver.map().zero_ticks() + 1000 * kUs);
-  EXPECT_EQ(report.outside, 1u);
-  driver.ExpectIdentity();
-  const ReadEvent send = driver.One("send");
-  EXPECT_EQ(send.plane, "/device:CUSTOM:nic");
-  EXPECT_EQ(send.line, "port 0");
-  // By REALTIME, which the test reads some microseconds apart.
-  EXPECT_NEAR(static_cast<double>(send.start_ps), 2e6, 100e6);
 }
 
 }  // namespace

@@ -4,12 +4,17 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "collectors/provider/provider_collector.h"
 #include "tests/collectors/provider/fake_provider.h"
 
 namespace jobscope {
+
+// For SessionDriver: the session's ticks are MONOTONIC.
+inline constexpr bool kMonotonic = false;
+inline constexpr int64_t kUs = 1000;  // in ns
 
 // A provider that is registered with its collector.
 class ProviderTest : public ::testing::Test {

@@ -24,8 +24,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr bool kMonotonic = false;
-
 using ProviderLifeTest = ProviderTest;
 
 TEST_F(ProviderLifeTest, OffWhenUnregisteredOrNotAskedFor) {

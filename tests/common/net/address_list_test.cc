@@ -43,28 +43,13 @@ TEST(AddressList, Commas) {
 }
 
 TEST(AddressList, HostLists) {
-  EXPECT_THAT(Parse("n[08-11]:1"), ElementsAre("n08:1", "n09:1", "n10:1", "n11:1"));
   EXPECT_THAT(Parse("n[1-3,7]:6009,x:1"),
               ElementsAre("n1:6009", "n2:6009", "n3:6009", "n7:6009", "x:1"));
-  EXPECT_THAT(Parse("r[1-2]-n[5,6].lan:1"),
-              ElementsAre("r1-n5.lan:1", "r1-n6.lan:1", "r2-n5.lan:1", "r2-n6.lan:1"));
-  EXPECT_THAT(Parse("h:[6009-6011]"), ElementsAre("h:6009", "h:6010", "h:6011"));
   EXPECT_THAT(Parse("grpc://n[1-2]:1"), ElementsAre("n1:1", "n2:1"));
-  EXPECT_THAT(Parse("[1-2].lan:1"), ElementsAre("1.lan:1", "2.lan:1"));
-}
-
-TEST(AddressList, BadHostLists) {
   EXPECT_THAT(Parse("n[3-1]:1"), ElementsAre(AllOf(HasSubstr("n[3-1]:1"), HasSubstr("backwards"))));
-  EXPECT_THAT(Parse("n[a-b]:1"), ElementsAre(HasSubstr("'a-b' is not a range")));
-  EXPECT_THAT(Parse("n[]:1"), ElementsAre(HasSubstr("is not a range")));
-  EXPECT_THAT(Parse("n[1-]:1"), ElementsAre(HasSubstr("is not a range")));
   EXPECT_THAT(Parse("n[1-2:1"), ElementsAre(HasSubstr("cannot be part")));
-  EXPECT_THAT(Parse("n[1-99999]:1"), ElementsAre(HasSubstr("more than 16384")));
-  EXPECT_THAT(Parse("n[1-200]-[1-200]:1"), ElementsAre(HasSubstr("more than 16384")));
   EXPECT_THAT(Parse("n[1-10000]:1,m[1-10000]:1"), ElementsAre(HasSubstr("more than 16384")));
-  EXPECT_THAT(Parse("n[1-9999999999]:1"), ElementsAre(HasSubstr("is not a range")));
   EXPECT_THAT(Parse("h:[65535-65536]"), ElementsAre(HasSubstr("65536")));
-  EXPECT_EQ(Parse("n[1-16384]:1").size(), 16384u);
 }
 
 TEST(AddressList, DuplicatesAreNamed) {
@@ -91,12 +76,6 @@ TEST(AddressList, Names) {
   EXPECT_THAT(Parse("dns:///unix:/x", resolver), ElementsAre(HasSubstr("dns:///name:port")));
   const Resolver nobody = [](const std::string&) { return std::vector<std::string>{}; };
   EXPECT_THAT(Parse("dns:///x:1", nobody), ElementsAre(HasSubstr("no address found")));
-}
-
-TEST(AddressList, TheSystemKnowsLocalhost) {
-  const absl::StatusOr<std::vector<std::string>> addresses = ResolveWithSystem("localhost");
-  ASSERT_TRUE(addresses.ok()) << addresses.status();
-  EXPECT_EQ(addresses->size(), 1u);
 }
 
 TEST(AddressList, Files) {

@@ -24,16 +24,6 @@ namespace {
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kStoreBytes = 64 * kMiB;
 constexpr uint64_t kTraceBytes = 40 * kMiB;  // far more than sockets hold
-constexpr uint64_t kSegmentBytes = 20'000;
-
-// A sanitizer keeps memory that was freed, and more beside it.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kRssIsOurs = false;
-#elif defined(__clang__)
-constexpr bool kRssIsOurs = !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
-#else
-constexpr bool kRssIsOurs = true;
-#endif
 
 uint64_t ResidentBytes() { return ProcessUsageReader().Read().rss_bytes.value_or(0); }
 
@@ -82,9 +72,9 @@ class MemoryLedgerTest : public NativeFixture {
     options.answer_timeouts = timeouts;
     StartFlood(std::move(options));
     // What a first capture allocates once.
-    flood_.Flood(10, 10, kSegmentBytes);
+    flood_.Flood(10, 10, kFloodItemBytes);
     EXPECT_TRUE(Profile(Request(10)).status.ok());
-    flood_.Flood(kTraceBytes / kSegmentBytes, 100, kSegmentBytes);
+    flood_.Flood(kTraceBytes / kFloodItemBytes, 100, kFloodItemBytes);
   }
   bool HasHad(uint64_t sessions) {
     peak_ = std::max(peak_, ResidentBytes());
@@ -130,7 +120,7 @@ TEST_F(MemoryLedgerTest, CollectorsThatHangLeaveNothingBehind) {
   GrpcServerOptions options = Options();
   options.store_bytes = kStoreBytes;
   StartServer(std::move(options));
-  flood_.Flood(10 * kMiB / kSegmentBytes, 100, kSegmentBytes);
+  flood_.Flood(10 * kMiB / kFloodItemBytes, 100, kFloodItemBytes);
   const auto capture = [this](int number) {
     const std::string id = absl::StrCat("hangs ", number);
     collector_.HangIn("stop");

@@ -17,8 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr size_t kSegmentBytes = 20'000;
-
 class NativeLossTest : public NativeFixture {};
 
 TEST_F(NativeLossTest, WhileArming) {
@@ -53,7 +51,7 @@ TEST_F(NativeLossTest, WhileArmed) {
 }
 
 TEST_F(NativeLossTest, WhileQueuedForADelivery) {
-  flood_.Flood(300, 100, kSegmentBytes);
+  flood_.Flood(300, 100, kFloodItemBytes);
   StartFlood(Options());
   auto delivering = RecordFlood("delivering");
   ASSERT_TRUE(AwaitState("delivering"));
@@ -84,7 +82,7 @@ TEST_F(NativeLossTest, WhileWaitingForTheInstant) {
 }
 
 TEST_F(NativeLossTest, WhileDelivering) {
-  flood_.Flood(300, 100, kSegmentBytes);
+  flood_.Flood(300, 100, kFloodItemBytes);
   StartFlood(Options());
   auto stream = RecordFlood();
   ASSERT_TRUE(AwaitState("delivering"));
@@ -99,7 +97,7 @@ TEST_F(NativeLossTest, WhileDelivering) {
 
 // A client that closes its side early can't acknowledge; it gets everything all the same.
 TEST_F(NativeLossTest, ClosedEarly) {
-  flood_.Flood(100, 10, kSegmentBytes);
+  flood_.Flood(100, 10, kFloodItemBytes);
   StartFlood(Options());
   auto stream = StartWholeFlood();
   stream->Close();
@@ -171,7 +169,7 @@ TEST_F(NativeServerEndTest, WhileArmed) {
 }
 
 TEST_F(NativeServerEndTest, WhileRecordingItIsDelivered) {
-  flood_.Flood(300, 5, kSegmentBytes);
+  flood_.Flood(300, 5, kFloodItemBytes);
   StartFlood(Options());
   auto stream = Start(absl::Minutes(1));
   auto client = std::async(std::launch::async, [&stream] { return Drain(stream.get()); });
@@ -190,7 +188,7 @@ TEST_F(NativeServerEndTest, WhileRecordingItIsDelivered) {
 }
 
 TEST_F(NativeServerEndTest, WhileDeliveringItArrives) {
-  flood_.Flood(300, 100, kSegmentBytes);
+  flood_.Flood(300, 100, kFloodItemBytes);
   StartFlood(Options());
   auto stream = RecordFlood();
   ASSERT_TRUE(AwaitState("delivering"));
@@ -202,7 +200,7 @@ TEST_F(NativeServerEndTest, WhileDeliveringItArrives) {
 
 // A reader that does not read does not hold the server's end up.
 TEST_F(NativeServerEndTest, WhileDeliveringToAStalledClient) {
-  flood_.Flood(1'000, 500, kSegmentBytes);
+  flood_.Flood(1'000, 500, kFloodItemBytes);
   std::unique_ptr<CaptureStream> stream;
   ExpectStopInTime(
       [&] {
@@ -230,7 +228,7 @@ TEST_F(NativeServerEndTest, WhileItRecordsWithoutAStream) {
 }
 
 TEST_F(NativeServerEndTest, AnotherServerMayFollow) {
-  flood_.Flood(50, 50, kSegmentBytes);
+  flood_.Flood(50, 50, kFloodItemBytes);
   StartFlood(Options());
   auto held = Start(absl::Milliseconds(10));
   held->Cancel();

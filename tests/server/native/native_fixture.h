@@ -209,8 +209,20 @@ class TestStream {
   bool finished_ = false;
 };
 
+// A sanitizer keeps memory that was freed, and more beside it.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kRssIsOurs = false;
+#elif defined(__clang__)
+inline constexpr bool kRssIsOurs =
+    !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
+#else
+inline constexpr bool kRssIsOurs = true;
+#endif
+
 class NativeFixture : public ServiceFixture {
  protected:
+  static constexpr size_t kFloodItemBytes = 20'000;
+
   struct CaptureStream : TestStream<v1::CaptureRequest> {
     v1::Armed armed;
   };

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The outcomes of a capture whose stream is lost, slow, or taken over.
+// The outcomes of a capture whose stream is lost or taken over.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "common/process/process_usage.h"
-#include "server/limits.h"
 #include "tests/server/native/native_fixture.h"
 
 namespace jobscope {
@@ -17,17 +16,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr size_t kSegmentBytes = 20'000;
-
-// A sanitizer keeps memory that was freed, and more beside it.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kRssIsOurs = false;
-#elif defined(__clang__)
-constexpr bool kRssIsOurs = !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
-#else
-constexpr bool kRssIsOurs = true;
-#endif
 
 class NativeResumeTest : public NativeFixture {
  protected:
@@ -56,7 +44,7 @@ class NativeResumeTest : public NativeFixture {
 };
 
 TEST_F(NativeResumeTest, CutAndFetchedIsTheSameAsUncut) {
-  flood_.Flood(300, 20, kSegmentBytes);
+  flood_.Flood(300, 20, kFloodItemBytes);
   StartFlood(Options());
   auto uncut = RecordFlood();
   Drain(uncut.get());
@@ -77,7 +65,7 @@ TEST_F(NativeResumeTest, CutAndFetchedIsTheSameAsUncut) {
 }
 
 TEST_F(NativeResumeTest, FetchOfWhatWasReleasedSaysFromWhereOn) {
-  flood_.Flood(50, 50, kSegmentBytes);
+  flood_.Flood(50, 50, kFloodItemBytes);
   StartFlood(Options());
   auto cut = CutCapture(10, 20);
   const std::string& key = cut->armed.capture_key();
@@ -236,7 +224,7 @@ TEST_F(NativeResumeTest, TheNewestStreamWins) {
 }
 
 TEST_F(NativeResumeTest, IsHeldForAWhileOnly) {
-  flood_.Flood(50, 50, kSegmentBytes);
+  flood_.Flood(50, 50, kFloodItemBytes);
   GrpcServerOptions options = Options();
   options.native_limits.hold = absl::Milliseconds(200);
   StartFlood(std::move(options));
@@ -253,7 +241,7 @@ TEST_F(NativeResumeTest, IsHeldForAWhileOnly) {
 }
 
 TEST_F(NativeResumeTest, AFetchEndsTheWait) {
-  flood_.Flood(50, 50, kSegmentBytes);
+  flood_.Flood(50, 50, kFloodItemBytes);
   GrpcServerOptions options = Options();
   options.native_limits.hold = absl::Seconds(5);
   StartFlood(std::move(options));
@@ -268,7 +256,7 @@ TEST_F(NativeResumeTest, AFetchEndsTheWait) {
 }
 
 TEST_F(NativeResumeTest, TheNextSessionEvictsIt) {
-  flood_.Flood(50, 50, kSegmentBytes);
+  flood_.Flood(50, 50, kFloodItemBytes);
   StartFlood(Options());
   auto cut = CutCapture(1, 10);
   EXPECT_EQ(server_->open_captures(), 1U);
@@ -286,7 +274,7 @@ TEST_F(NativeResumeTest, TheNextSessionEvictsIt) {
 }
 
 TEST_F(NativeResumeTest, ANativeSessionEvictsIt) {
-  flood_.Flood(50, 50, kSegmentBytes);
+  flood_.Flood(50, 50, kFloodItemBytes);
   StartFlood(Options());
   auto cut = CutCapture(1, 10);
   auto next = RecordFlood("next");
@@ -298,7 +286,7 @@ TEST_F(NativeResumeTest, ANativeSessionEvictsIt) {
 
 // The slot is held again, so that nobody can evict it meanwhile.
 TEST_F(NativeResumeTest, WhileItIsFetchedItIsNotEvicted) {
-  flood_.Flood(50, 50, kSegmentBytes);
+  flood_.Flood(50, 50, kFloodItemBytes);
   StartFlood(Options());
   auto cut = CutCapture(1, 10);
   auto fetch = Fetch(cut->armed.capture_key(), 2);
@@ -312,162 +300,6 @@ TEST_F(NativeResumeTest, WhileItIsFetchedItIsNotEvicted) {
   Drain(fetch.get());
   ExpectWithoutGap(fetch->items, 2);
   EXPECT_TRUE(AwaitIdle());
-}
-
-// A client that is there, and takes nothing, does not block the worker.
-TEST_F(NativeResumeTest, AStalledDeliveryGivesUpTheSlot) {
-  flood_.Flood(300, 100, kSegmentBytes);
-  GrpcServerOptions options = Options();
-  options.native_limits.stall = absl::Seconds(1);
-  StartFlood(std::move(options));
-  auto stalled = RecordFlood("stalled");
-  EXPECT_TRUE(AwaitIdle());
-  EXPECT_EQ(server_->open_captures(), 1U);
-  auto next = Start(absl::Milliseconds(1), "next");
-  Drain(next.get());
-  const grpc::Status status = stalled->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("evicted by session \"next\""));
-}
-
-// Nor one that only says that it is there.
-TEST_F(NativeResumeTest, AcknowledgingNothingKeepsNoSlot) {
-  flood_.Flood(300, 100, kSegmentBytes);
-  GrpcServerOptions options = Options();
-  options.native_limits.stall = absl::Seconds(1);
-  StartFlood(std::move(options));
-  auto stalled = RecordFlood("stalled");
-  EXPECT_TRUE(Eventually([&] { return !stalled->Ack(0) || !sessions_->busy().has_value(); }));
-  EXPECT_EQ(server_->open_captures(), 1U);
-  Drain(stalled.get());  // it is held all the same
-  EXPECT_EQ(EventsOf(stalled->items), 300U);
-}
-
-// A client whose disk stands still takes nothing, and says that it lives.
-TEST_F(NativeResumeTest, WhoRepeatsAnAcknowledgementIsNotGivenUp) {
-  constexpr absl::Duration kHold = absl::Seconds(3);
-  flood_.Flood(300, 100, kSegmentBytes);
-  GrpcServerOptions options = Options();
-  options.native_limits.hold = kHold;
-  StartFlood(std::move(options));
-  auto waiting = RecordFlood("waiting");
-  const absl::Time until = absl::Now() + 3 * kHold;
-  EXPECT_TRUE(Eventually([&] { return !waiting->Ack(0) || absl::Now() > until; }));
-  Drain(waiting.get());
-  EXPECT_EQ(EventsOf(waiting->items), 300U);
-}
-
-TEST_F(NativeResumeTest, WhoSaysNothingIsGivenUp) {
-  flood_.Flood(300, 100, kSegmentBytes);
-  GrpcServerOptions options = Options();
-  options.native_limits.hold = absl::Milliseconds(200);
-  StartFlood(std::move(options));
-  auto silent = RecordFlood("silent");
-  EXPECT_TRUE(Eventually([&] { return server_->open_captures() == 0; }));
-  const grpc::Status status = silent->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_THAT(status.error_message(), HasSubstr("its client has received nothing of it for 200ms"));
-}
-
-// What a client did while the capture recorded does not count when it has ended.
-TEST_F(NativeResumeTest, AClientThatStoodStillMayGoOnAfterTheEnd) {
-  flood_.Flood(2'000, 100, kSegmentBytes);  // more than sockets hold
-  GrpcServerOptions options = Options();
-  options.native_limits.hold = absl::Seconds(5);
-  options.native_limits.stall = absl::Seconds(5);
-  StartFlood(std::move(options));
-  auto stream = StartWholeFlood("slow");
-  const auto stand_still = [](absl::Duration duration) {
-    const absl::Time until = absl::Now() + duration;
-    ASSERT_TRUE(Eventually([&] { return absl::Now() > until; }));
-  };
-  stand_still(absl::Milliseconds(5500));
-  EXPECT_EQ(sessions_->Stop("slow"), "slow");
-  ASSERT_TRUE(AwaitState("delivering"));
-  stand_still(absl::Milliseconds(500));  // two ticks and more
-  EXPECT_TRUE(sessions_->busy().has_value());
-  Drain(stream.get());
-  EXPECT_EQ(EventsOf(stream->items), 2'000U);
-}
-
-// The reader reads nothing until the recording is over: what the worker holds stays under the cap,
-// what did not fit is counted, and everything else arrives.
-TEST_F(NativeResumeTest, ASlowReaderCostsNoMemory) {
-  constexpr uint64_t kStoreBytes = 4 << 20;
-  flood_.Flood(2'000, 20, kSegmentBytes);  // 40 MB
-  GrpcServerOptions options = Options();
-  options.store_bytes = kStoreBytes;
-  StartFlood(std::move(options));
-  auto stream = Start(absl::Minutes(1), "slow");
-  const auto before = ProcessUsageReader().Read().rss_bytes;
-  ASSERT_TRUE(Eventually([&] { return flood_.attempted() == 2'000; }));
-  sessions_->Stop("slow");
-  ASSERT_TRUE(AwaitState("delivering"));
-  const auto after = ProcessUsageReader().Read().rss_bytes;
-  ASSERT_TRUE(before.has_value() && after.has_value());
-  // The store, a message that is being written, and what lies in sockets.
-  if (kRssIsOurs) {
-    EXPECT_LT(*after, *before + kStoreBytes + (6 << 20));
-  }
-  Drain(stream.get());
-  ExpectWithoutGap(stream->items);
-  const v1::Summary summary = SummaryOf(stream->items);
-  EXPECT_EQ(EventsOf(stream->items), summary.events());
-  EXPECT_EQ(summary.events() + summary.lost(), 2'000U);
-  EXPECT_GT(summary.lost(), 0U);
-  EXPECT_GT(summary.events(), 150U);
-  for (const v1::Progress& progress : stream->progress) {
-    EXPECT_LE(progress.unacknowledged_bytes(), kStoreBytes);
-  }
-}
-
-// As above, but the reader acknowledges: a capture of ten times the store arrives.
-TEST_F(NativeResumeTest, AReaderThatAcknowledgesGetsMoreThanTheStore) {
-  flood_.Flood(2'000, 2, kSegmentBytes, /*patient=*/true);  // 40 MB
-  GrpcServerOptions options = Options();
-  options.store_bytes = 4 << 20;
-  StartFlood(std::move(options));
-  auto stream = Start(absl::Minutes(1));
-  while (flood_.attempted() < 2'000) {
-    ASSERT_TRUE(stream->Await(v1::CaptureResponse::kItems).has_value());
-    ASSERT_TRUE(stream->Ack(stream->last_item()));
-  }
-  ASSERT_TRUE(stream->SendFinish(/*abandon=*/false));
-  Drain(stream.get());
-  ExpectWithoutGap(stream->items);
-  const v1::Summary summary = SummaryOf(stream->items);
-  EXPECT_EQ(EventsOf(stream->items), summary.events());
-  EXPECT_EQ(summary.events(), 2'000U);
-}
-
-TEST_F(NativeResumeTest, AHundredCapturesLeaveNothingBehind) {
-  flood_.Flood(100, 100, kSegmentBytes);
-  StartFlood(Options());
-  uint64_t warm_bytes = 0;
-  ::testing::internal::CaptureStderr();  // each capture that was cut is logged when it goes
-  for (int i = 0; i < 100; ++i) {
-    if (i == 30) warm_bytes = ProcessUsageReader().Read().rss_bytes.value_or(0);
-    auto stream = Start(absl::Milliseconds(2));
-    if (i % 3 == 0) {
-      stream->Cancel();
-      stream->Finish();
-      ASSERT_TRUE(AwaitIdle());
-    } else if (i % 3 == 1) {
-      ASSERT_TRUE(stream->SendFinish(/*abandon=*/true));
-      Drain(stream.get());
-    } else {
-      Drain(stream.get());
-    }
-  }
-  const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, HasSubstr("evicted by session"));
-  // One that stayed would be 2 MB, seventy 140 MB; the client and malloc breathe, too.
-  const uint64_t end_bytes = ProcessUsageReader().Read().rss_bytes.value_or(0);
-  if (kRssIsOurs) {
-    EXPECT_LT(end_bytes, warm_bytes + (32 << 20));
-  }
-  EXPECT_TRUE(Eventually([&] { return server_->open_calls() == 0; }));
-  EXPECT_LE(server_->open_captures(), 1U);  // the last one that was cut
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include "server/limits.h"
+#include "tests/server/tensorflow/profile_requests.h"
 
 namespace jobscope {
 namespace {
@@ -18,42 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-constexpr uint64_t kMax64 = std::numeric_limits<uint64_t>::max();
-
-CallContext Context() {
-  CallContext context;
-  context.peer = "127.0.0.1:40123";
-  context.now = absl::FromUnixSeconds(1'795'248'345);
-  context.store_bytes = limits::kDefaultStoreBytes;
-  context.own_host = "node7";
-  return context;
-}
-
-// What stock clients send.
-tensorflow::ProfileRequest Stock() {
-  tensorflow::ProfileRequest request;
-  request.set_duration_ms(300);
-  request.set_max_events(1'000'000);
-  for (const char* tool :
-       {"trace_viewer", "op_profile", "input_pipeline", "kernel_stats", "memory_viewer",
-        "memory_profile", "overview_page", "pod_viewer", "tensorflow_stats", "xplane.pb"}) {
-    request.add_tools(tool);
-  }
-  auto* opts = request.mutable_opts();
-  opts->set_version(1);
-  opts->set_include_dataset_ops(true);
-  opts->set_host_tracer_level(2);
-  opts->set_device_tracer_level(1);
-  opts->set_enable_hlo_proto(true);
-  opts->set_start_timestamp_ns(static_cast<uint64_t>(absl::ToUnixNanos(Context().now)) - 2'000'000);
-  opts->set_duration_ms(300);
-  opts->set_repository_path("/logs");
-  request.set_repository_root("/logs/plugins/profile");
-  request.set_session_id("2026_11_21_08_05_45");
-  request.set_host_name("127.0.0.1:7301");
-  return request;
-}
 
 TEST(ProfileValidation, TakesWhatStockClientsSend) {
   const auto call = ValidateProfile(Stock(), Context());
@@ -134,178 +98,6 @@ TEST(ProfileValidation, OptsSessionIdServesWhereTheOtherIsMissing) {
   request.clear_session_id();
   EXPECT_EQ(ValidateProfile(request, Context())->options.session_id, "mine");
 }
-
-// Each case breaks one field of a good request and names what the refusal must say.
-struct Absurd {
-  const char* name;
-  void (*change)(tensorflow::ProfileRequest*);
-  const char* field;
-  const char* value;
-  const char* range;
-};
-
-class ProfileRefusal : public ::testing::TestWithParam<Absurd> {};
-
-TEST_P(ProfileRefusal, NamesFieldValueAndRange) {
-  tensorflow::ProfileRequest request = Stock();
-  GetParam().change(&request);
-  const auto call = ValidateProfile(request, Context());
-  ASSERT_EQ(call.status().code(), absl::StatusCode::kInvalidArgument) << call.status();
-  EXPECT_THAT(
-      std::string(call.status().message()),
-      AllOf(HasSubstr(GetParam().field), HasSubstr(GetParam().value), HasSubstr(GetParam().range)));
-  EXPECT_LE(call.status().message().size(), limits::kMaxStatusTextBytes);
-}
-
-const std::string& MiB() {
-  static const auto* const text = new std::string(1 << 20, 'x');
-  return *text;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, ProfileRefusal,
-                         ::testing::Values(Absurd{"NoDuration",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->set_duration_ms(0);
-                                                    r->mutable_opts()->set_duration_ms(0);
-                                                  },
-                                                  "duration_ms", "0", "1 to 3600000"},
-                                           Absurd{"NegativeDuration",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_duration_ms(
-                                                        static_cast<uint64_t>(-5));
-                                                  },
-                                                  "opts.duration_ms", "18446744073709551611",
-                                                  "1 to 3600000"},
-                                           Absurd{"NegativeOuterDuration",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_duration_ms(0);
-                                                    r->set_duration_ms(kMax64);
-                                                  },
-                                                  "duration_ms", "18446744073709551615",
-                                                  "1 to 3600000"},
-                                           Absurd{"LongDuration",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_duration_ms(3'600'001);
-                                                  },
-                                                  "opts.duration_ms", "3600001", "1 to 3600000"},
-                                           Absurd{"HostLevel",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_host_tracer_level(4);
-                                                  },
-                                                  "opts.host_tracer_level", "4", "0 to 3"},
-                                           Absurd{"NegativeHostLevel",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_host_tracer_level(
-                                                        static_cast<uint32_t>(-1));
-                                                  },
-                                                  "opts.host_tracer_level", "4294967295", "0 to 3"},
-                                           Absurd{"DeviceLevel",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_device_tracer_level(2);
-                                                  },
-                                                  "opts.device_tracer_level", "2", "0 to 1"},
-                                           Absurd{"PythonLevel",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_python_tracer_level(3);
-                                                  },
-                                                  "opts.python_tracer_level", "3", "0 to 2"},
-                                           Absurd{"StartInAnHourAndMore",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_start_timestamp_ns(
-                                                        static_cast<uint64_t>(absl::ToUnixNanos(
-                                                            Context().now + absl::Minutes(61))));
-                                                  },
-                                                  "opts.start_timestamp_ns", "17952520",
-                                                  "at most 1h"},
-                                           Absurd{"StartBeyondSignedTime",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_start_timestamp_ns(
-                                                        kMax64);
-                                                  },
-                                                  "opts.start_timestamp_ns", "18446744073709551615",
-                                                  "at most 1h"},
-                                           Absurd{"SessionId",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->set_session_id(MiB());
-                                                  },
-                                                  "session_id", "1048576 bytes", "at most 256"},
-                                           Absurd{"OptsSessionId",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_session_id(MiB());
-                                                  },
-                                                  "opts.session_id", "1048576 bytes",
-                                                  "at most 256"},
-                                           Absurd{"HostName",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->set_host_name(MiB());
-                                                  },
-                                                  "host_name", "1048576 bytes", "at most 512"},
-                                           Absurd{"OverrideHostname",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_override_hostname(MiB());
-                                                  },
-                                                  "opts.override_hostname", "1048576 bytes",
-                                                  "at most 512"},
-                                           Absurd{"RepositoryRoot",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->set_repository_root(MiB());
-                                                  },
-                                                  "repository_root", "1048576 bytes",
-                                                  "at most 4096"},
-                                           Absurd{"RepositoryPath",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->mutable_opts()->set_repository_path(MiB());
-                                                  },
-                                                  "opts.repository_path", "1048576 bytes",
-                                                  "at most 4096"},
-                                           Absurd{"ToolName",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    r->add_tools(MiB());
-                                                  },
-                                                  "tools", "1048576 bytes", "at most 256"},
-                                           Absurd{"TooManyTools",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    for (int i = 0; i < 1000; ++i)
-                                                      r->add_tools("t");
-                                                  },
-                                                  "tools", "1010 entries", "at most 64"},
-                                           Absurd{"ToolOptions",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    (*r->mutable_tool_options())["x"]
-                                                        .set_output_formats(MiB());
-                                                  },
-                                                  "tool_options", "1048576 bytes", "at most 256"},
-                                           Absurd{"ConfigurationKey",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    (*r->mutable_opts()
-                                                          ->mutable_advanced_configuration())[MiB()]
-                                                        .set_bool_value(true);
-                                                  },
-                                                  "opts.advanced_configuration", "1048576 bytes",
-                                                  "at most 256"},
-                                           Absurd{
-                                               "ConfigurationValue",
-                                               [](tensorflow::ProfileRequest* r) {
-                                                 (*r->mutable_opts()
-                                                       ->mutable_advanced_configuration())["x"]
-                                                     .set_string_value(MiB());
-                                               },
-                                               "opts.advanced_configuration", "1048576 bytes",
-                                               "at most 4096"},
-                                           Absurd{"TooManyConfigurationKeys",
-                                                  [](tensorflow::ProfileRequest* r) {
-                                                    for (int i = 0; i < 300; ++i) {
-                                                      (*r->mutable_opts()
-                                                            ->mutable_advanced_configuration())
-                                                          [std::to_string(i)]
-                                                              .set_bool_value(true);
-                                                    }
-                                                  },
-                                                  "opts.advanced_configuration", "300 entries",
-                                                  "at most 256"}),
-                         [](const ::testing::TestParamInfo<Absurd>& info) {
-                           return info.param.name;
-                         });
 
 TEST(ProfileValidation, AStartOfLongAgoIsNow) {
   tensorflow::ProfileRequest request = Stock();

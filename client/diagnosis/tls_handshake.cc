@@ -1,31 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/rpc/tls_handshake.h"
+#include "client/diagnosis/tls_handshake.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <memory>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
-#include "common/clock/monotonic.h"
-#include "common/text/foreign_text.h"
+#include "client/diagnosis/certificate_complaint.h"
+#include "client/diagnosis/worker_socket.h"
 
 namespace jobscope {
 namespace {
@@ -45,110 +36,10 @@ using Memory = std::unique_ptr<BIO, Free<BIO_free>>;
 using Certificate = std::unique_ptr<X509, Free<X509_free>>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 
-constexpr size_t kMaxNames = 8;
+constexpr size_t kMaxAccepted = 8;
 // Types of TLS records: change_cipher_spec, alert, handshake, application_data.
 constexpr unsigned char kFirstRecordType = 20;
 constexpr unsigned char kLastRecordType = 23;
-
-std::string Quoted(absl::string_view text) { return absl::StrCat("\"", Printable(text), "\""); }
-
-std::string CommonName(const X509_NAME* name) {
-  char text[128] = "";
-  const int size = X509_NAME_get_text_by_NID(name, NID_commonName, text, sizeof(text));
-  if (size > 0) return text;
-  X509_NAME_oneline(name, text, sizeof(text));
-  return text;
-}
-
-// Returns the host names of a certificate.
-std::vector<std::string> HostNames(const X509* certificate) {
-  std::vector<std::string> names;
-  auto* const list = static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
-  for (int i = 0; list != nullptr && i < sk_GENERAL_NAME_num(list); ++i) {
-    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(list, i);
-    if (names.size() == kMaxNames) {
-      names.emplace_back("...");
-      break;
-    }
-    if (name->type == GEN_DNS) {
-      names.push_back(
-          Printable({reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
-                     static_cast<size_t>(ASN1_STRING_length(name->d.dNSName))}));
-    } else if (name->type == GEN_IPADD) {
-      const int size = ASN1_STRING_length(name->d.iPAddress);
-      char text[INET6_ADDRSTRLEN] = "?";
-      if (size == 4 || size == 16) {
-        inet_ntop(size == 4 ? AF_INET : AF_INET6, ASN1_STRING_get0_data(name->d.iPAddress), text,
-                  sizeof(text));
-      }
-      names.emplace_back(text);
-    }
-  }
-  GENERAL_NAMES_free(list);
-  if (names.empty()) names.push_back(Printable(CommonName(X509_get_subject_name(certificate))));
-  return names;
-}
-
-std::string Date(const ASN1_TIME* time) {
-  std::tm parts = {};
-  char text[64] = "?";
-  if (ASN1_TIME_to_tm(time, &parts) == 1) {
-    std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &parts);
-  }
-  return text;
-}
-
-// ---- a socket ----
-
-bool Await(int fd, short events, absl::Time deadline) {
-  while (true) {
-    const int64_t left_ms = absl::ToInt64Milliseconds(deadline - SteadyNow());
-    if (left_ms <= 0) return false;
-    pollfd wanted = {fd, events, 0};
-    const int ready = poll(&wanted, 1, static_cast<int>(std::min<int64_t>(left_ms, 60'000)));
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return false;
-  }
-}
-
-// Returns -1 if not connected in time.
-int ConnectTo(const sockaddr* address, socklen_t size, absl::Time deadline) {
-  const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return -1;
-  int error = connect(fd, address, size) == 0 ? 0 : errno;
-  if (error == EINPROGRESS && Await(fd, POLLOUT, deadline)) {
-    socklen_t error_size = sizeof(error);
-    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_size);
-  }
-  if (error == 0) return fd;
-  close(fd);
-  return -1;
-}
-
-int ConnectTo(const Endpoint& endpoint, absl::Time deadline) {
-  if (endpoint.port == 0) {
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    const absl::string_view path = absl::string_view(endpoint.address).substr(sizeof("unix:") - 1);
-    std::copy_n(path.data(), std::min(path.size(), sizeof(address.sun_path) - 1), address.sun_path);
-    return ConnectTo(reinterpret_cast<const sockaddr*>(&address), sizeof(address), deadline);
-  }
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const std::string port = absl::StrCat(endpoint.port);
-  if (getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &found) != 0) return -1;
-  const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    const int fd = ConnectTo(entry->ai_addr, entry->ai_addrlen, deadline);
-    if (fd >= 0) return fd;
-  }
-  return -1;
-}
-
-// ---- one handshake ----
 
 class Handshake {
  public:
@@ -168,7 +59,6 @@ class Handshake {
   void Trust(const std::string& pem);
   void Present(const CertificatePair& pair);
   std::string NameToCheck() const;
-  std::string Complaint(int error, const X509* certificate, int depth) const;
   bool Send(int fd, absl::Time deadline);
   bool Receive(int fd, absl::Time deadline);
 
@@ -188,44 +78,6 @@ std::string Handshake::NameToCheck() const {
   return endpoint_.port == 0 ? "localhost" : endpoint_.host;  // as gRPC does
 }
 
-std::string Handshake::Complaint(int error, const X509* certificate, int depth) const {
-  const std::string what =
-      depth == 0 ? "the worker's certificate"
-                 : absl::StrCat("the CA certificate ",
-                                Quoted(CommonName(X509_get_subject_name(certificate))));
-  switch (error) {
-    case X509_V_ERR_CERT_HAS_EXPIRED:
-      return absl::StrCat(what, " has expired, at ", Date(X509_get0_notAfter(certificate)),
-                          ": renew it");
-    case X509_V_ERR_CERT_NOT_YET_VALID:
-      return absl::StrCat(
-          what, " is not valid before ", Date(X509_get0_notBefore(certificate)),
-          ", and this machine's clock says ",
-          absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(), absl::UTCTimeZone()));
-    case X509_V_ERR_HOSTNAME_MISMATCH:
-    case X509_V_ERR_IP_ADDRESS_MISMATCH:
-      return absl::StrCat("the worker's certificate is for ",
-                          absl::StrJoin(HostNames(certificate), ", "), ", not for ",
-                          Printable(NameToCheck()),
-                          ": dial it by such a name, or give --tls_server_name");
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
-    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-      return absl::StrCat(
-          what, " is signed by ", Quoted(CommonName(X509_get_issuer_name(certificate))),
-          ", a CA that is not in ", credentials_->authorities_name(), ": give the workers' CA");
-    case X509_V_ERR_INVALID_PURPOSE:
-      return absl::StrCat(what,
-                          " is not meant for a server: its extendedKeyUsage must hold "
-                          "serverAuth");
-    default:
-      return absl::StrCat(what, " is invalid: ", X509_verify_cert_error_string(error));
-  }
-}
-
 // Continues despite any error, because the worker may also reject our certificate.
 int Handshake::OnCertificate(int good, X509_STORE_CTX* store) {
   if (good == 1) return 1;
@@ -237,8 +89,9 @@ int Handshake::OnCertificate(int good, X509_STORE_CTX* store) {
     return 1;
   }
   std::vector<std::string>& complaints = self->findings_.complaints;
-  std::string complaint = self->Complaint(X509_STORE_CTX_get_error(store), certificate,
-                                          X509_STORE_CTX_get_error_depth(store));
+  std::string complaint = CertificateComplaint(
+      X509_STORE_CTX_get_error(store), certificate, X509_STORE_CTX_get_error_depth(store),
+      self->NameToCheck(), self->credentials_->authorities_name());
   // OpenSSL reports an unknown CA three times, in three ways.
   if (std::find(complaints.begin(), complaints.end(), complaint) == complaints.end()) {
     complaints.push_back(std::move(complaint));
@@ -251,8 +104,8 @@ int Handshake::OnWanted(SSL* connection, void* self) {
   findings.wants_certificate = true;
   findings.accepted.clear();
   const STACK_OF(X509_NAME)* const names = SSL_get0_peer_CA_list(connection);
-  for (int i = 0; i < sk_X509_NAME_num(names) && findings.accepted.size() < kMaxNames; ++i) {
-    findings.accepted.push_back(Quoted(CommonName(sk_X509_NAME_value(names, i))));
+  for (int i = 0; i < sk_X509_NAME_num(names) && findings.accepted.size() < kMaxAccepted; ++i) {
+    findings.accepted.push_back(QuotedName(sk_X509_NAME_value(names, i)));
   }
   return 1;
 }
@@ -279,7 +132,7 @@ void Handshake::Present(const CertificatePair& pair) {
   const Certificate leaf(PEM_read_bio_X509(chain.get(), nullptr, nullptr, nullptr));
   const PrivateKey key(PEM_read_bio_PrivateKey(key_bio.get(), nullptr, nullptr, nullptr));
   if (leaf == nullptr) return;
-  findings_.presented_issuer = Quoted(CommonName(X509_get_issuer_name(leaf.get())));
+  findings_.presented_issuer = QuotedName(X509_get_issuer_name(leaf.get()));
   if (key == nullptr) return;
   SSL_CTX_use_certificate(context_.get(), leaf.get());
   while (X509* const issuer = PEM_read_bio_X509(chain.get(), nullptr, nullptr, nullptr)) {
@@ -327,7 +180,7 @@ bool Handshake::Send(int fd, absl::Time deadline) {
     const ssize_t count = send(fd, data + sent, static_cast<size_t>(size - sent), MSG_NOSIGNAL);
     if (count > 0) sent += count;
     if (count > 0 || (count < 0 && errno == EINTR)) continue;
-    if (errno != EAGAIN || !Await(fd, POLLOUT, deadline)) return false;
+    if (errno != EAGAIN || !AwaitSocket(fd, POLLOUT, deadline)) return false;
   }
   BIO_reset(to_worker_);
   return true;
@@ -336,7 +189,7 @@ bool Handshake::Send(int fd, absl::Time deadline) {
 bool Handshake::Receive(int fd, absl::Time deadline) {
   unsigned char buffer[16384];
   while (true) {
-    if (!Await(fd, POLLIN, deadline)) return false;
+    if (!AwaitSocket(fd, POLLIN, deadline)) return false;
     const ssize_t count = recv(fd, buffer, sizeof(buffer), 0);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count <= 0) {

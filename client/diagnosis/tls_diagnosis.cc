@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/rpc/tls_diagnosis.h"
+#include "client/diagnosis/tls_diagnosis.h"
 
 #include <openssl/ssl.h>
 
@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/rpc/tls_handshake.h"
+#include "client/diagnosis/tls_handshake.h"
 #include "common/clock/monotonic.h"
 
 namespace jobscope {

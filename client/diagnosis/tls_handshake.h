@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Performs one TLS handshake with a worker to find out what each side objects to.
-#ifndef CLIENT_RPC_TLS_HANDSHAKE_H_
-#define CLIENT_RPC_TLS_HANDSHAKE_H_
+#ifndef CLIENT_DIAGNOSIS_TLS_HANDSHAKE_H_
+#define CLIENT_DIAGNOSIS_TLS_HANDSHAKE_H_
 
 #include <optional>
 #include <string>
@@ -38,4 +38,4 @@ std::optional<HandshakeFindings> TryHandshake(const Endpoint& endpoint,
 
 }  // namespace jobscope
 
-#endif  // CLIENT_RPC_TLS_HANDSHAKE_H_
+#endif  // CLIENT_DIAGNOSIS_TLS_HANDSHAKE_H_

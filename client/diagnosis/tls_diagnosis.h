@@ -2,8 +2,8 @@
 //
 // Diagnoses why a connection with credentials failed: gRPC says only "Socket closed" if the worker
 // requires a certificate, and "certificate verify failed" whatever is wrong with its own.
-#ifndef CLIENT_RPC_TLS_DIAGNOSIS_H_
-#define CLIENT_RPC_TLS_DIAGNOSIS_H_
+#ifndef CLIENT_DIAGNOSIS_TLS_DIAGNOSIS_H_
+#define CLIENT_DIAGNOSIS_TLS_DIAGNOSIS_H_
 
 #include <string>
 
@@ -22,4 +22,4 @@ std::string DiagnoseConnection(const Endpoint& endpoint, const ClientCredentials
 
 }  // namespace jobscope
 
-#endif  // CLIENT_RPC_TLS_DIAGNOSIS_H_
+#endif  // CLIENT_DIAGNOSIS_TLS_DIAGNOSIS_H_

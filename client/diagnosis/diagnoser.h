@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replaces "no connection" by its cause if credentials are the cause.
-#ifndef CLIENT_RPC_DIAGNOSER_H_
-#define CLIENT_RPC_DIAGNOSER_H_
+#ifndef CLIENT_DIAGNOSIS_DIAGNOSER_H_
+#define CLIENT_DIAGNOSIS_DIAGNOSER_H_
 
 #include <grpcpp/support/status.h>
 
@@ -57,4 +57,4 @@ class Diagnoser {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_RPC_DIAGNOSER_H_
+#endif  // CLIENT_DIAGNOSIS_DIAGNOSER_H_

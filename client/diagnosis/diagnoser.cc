@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/rpc/diagnoser.h"
+#include "client/diagnosis/diagnoser.h"
 
 #include <optional>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/time/time.h"
-#include "client/rpc/tls_diagnosis.h"
+#include "client/diagnosis/tls_diagnosis.h"
 
 namespace jobscope {
 namespace {
