@@ -4,6 +4,7 @@
 #ifndef SERVER_SESSION_SESSION_CLOCK_H_
 #define SERVER_SESSION_SESSION_CLOCK_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
