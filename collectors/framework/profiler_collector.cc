@@ -201,13 +201,13 @@ absl::Duration ProfilerCollector::Recorded() const {
 absl::StatusOr<ProfilerCollector::Piece> ProfilerCollector::Take() {
   recording_ = false;
   const absl::Time begin = SteadyNow();
+  const absl::Duration recorded = Recorded();
   LearnThreads();
   const bool ended_by_itself = handover_->complete();
   const absl::StatusOr<python::Value> answer = Call("stop");
   if (!ended_by_itself) {
     // Also after a Stop that was too late for its session, to improve the next estimate.
-    const absl::Duration handover = SteadyNow() - begin;
-    piece_length_.NoteHandover(handover, Recorded() - handover);
+    piece_length_.NoteHandover(SteadyNow() - begin, recorded);
   }
   Piece piece;
   piece.before = piece_begin_;
@@ -224,7 +224,8 @@ absl::StatusOr<ProfilerCollector::Piece> ProfilerCollector::Take() {
     return taken->status();
   }
   piece.xspace = **std::move(taken);
-  piece_length_.NoteSize(piece.xspace.bytes().size(), Recorded());
+  // One that ended by itself is shorter than what is known of it.
+  if (!ended_by_itself) piece_length_.NoteSize(piece.xspace.bytes().size(), recorded);
   return piece;
 }
 
