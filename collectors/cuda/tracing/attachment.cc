@@ -336,11 +336,6 @@ void Attachment::Disable() {
   for (const uint32_t kind : std::exchange(enabled_, {})) {
     if (LeftKinds::NeverDisable(api_->version, kind)) {
       LeftKinds::Get().SetKernelsStay(true);
-      warnings_.push_back(absl::StrCat(
-          "CUPTI ", CuptiVersionText(api_->version),
-          " goes on tracing kernels after the capture, which may slow the job a little: to switch "
-          "that off can block a process that uses CUDA graphs for ever, before CUDA 13.0 update "
-          "1"));
       continue;
     }
     if (shared && LeftKinds::MayBeShared(kind)) {
@@ -385,23 +380,34 @@ void Attachment::NoteFinalized() {
 }
 
 void Attachment::Unsubscribe() {
-  if (Gone()) NoteFinalized();
   RestoreAttributes();
-  if (!std::exchange(subscribed_, false) || Gone()) return;
-  call = "cuptiUnsubscribe";
-  const CuptiResult result = api_->cuptiUnsubscribe(subscriber_);
-  subscriber_ = nullptr;
-  if (result != kCuptiSuccess) {
-    warnings_.push_back(absl::StrCat("CUPTI stays attached: ", Failure(call, result)));
+  if (std::exchange(subscribed_, false) && !Gone()) {
+    call = "cuptiUnsubscribe";
+    const CuptiResult result = api_->cuptiUnsubscribe(subscriber_);
+    subscriber_ = nullptr;
+    if (result != kCuptiSuccess && !Gone()) {
+      warnings_.push_back(absl::StrCat("CUPTI stays attached: ", Failure(call, result)));
+    }
   }
+  // Last: until here CUPTI may report that it has detached itself, and no further report comes.
+  if (Gone()) NoteFinalized();
 }
 
 void Attachment::Detach(bool finalize, absl::Duration wait) {
   TakeBack();
-  if (!finalize || !was_free_ || Gone()) return Unsubscribe();
+  if (!finalize || !Finalize(wait)) Unsubscribe();
+  if (!LeftKinds::Get().kernels_stay()) return;
+  warnings_.push_back(absl::StrCat(
+      "CUPTI ", CuptiVersionText(api_->version),
+      " goes on tracing kernels after the capture, which may slow the job a little: to switch "
+      "that off can block a process that uses CUDA graphs for ever, before CUDA 13.0 update 1"));
+}
+
+bool Attachment::Finalize(absl::Duration wait) {
+  if (!was_free_ || Gone()) return false;
   if (TorchProfilerRecords() || !LeftKinds::Get().empty()) {
     warnings_.emplace_back("CUPTI is not finalized: torch.profiler records");
-    return Unsubscribe();
+    return false;
   }
   RestoreAttributes();
   CuptiResult result = kCuptiSuccess;
@@ -411,7 +417,7 @@ void Attachment::Detach(bool finalize, absl::Duration wait) {
     if (result != kCuptiSuccess) {
       warnings_.push_back(
           absl::StrCat("CUPTI is not finalized: ", Failure("cuptiSubscribe", result)));
-      return;
+      return false;
     }
     subscribed_ = true;
   }
@@ -419,7 +425,6 @@ void Attachment::Detach(bool finalize, absl::Duration wait) {
   const Detacher::Outcome outcome = Detacher::Get().Detach(api_, subscriber_, wait, &result);
   const std::string stays = "CUPTI stays loaded into CUDA, which may slow it a little";
   if (outcome != Detacher::Outcome::kDone) {
-    Unsubscribe();
     warnings_.push_back(
         outcome == Detacher::Outcome::kNoCall
             ? absl::StrCat(stays,
@@ -428,12 +433,16 @@ void Attachment::Detach(bool finalize, absl::Duration wait) {
                            "next capture tries again")
             : absl::StrCat(stays, result == kCuptiSuccess ? "" : ": ",
                            result == kCuptiSuccess ? "" : Failure("cuptiEnableDomain", result)));
-    return;
+    return false;
   }
   subscribed_ = false;
   subscriber_ = nullptr;
-  if (result == kCuptiSuccess) return NoteFinalized();
+  if (result == kCuptiSuccess) {
+    NoteFinalized();
+    return true;
+  }
   warnings_.push_back(absl::StrCat(stays, ": ", Failure(call, result)));
+  return false;
 }
 
 void Attachment::Undo() {

@@ -79,6 +79,8 @@ class Attachment {
   // idle and gives no others.
   void TakeBack();
   void Unsubscribe();
+  // Returns false if CUPTI stays in the process, with a warning if that was not known before.
+  bool Finalize(absl::Duration wait);
   void NoteFinalized();
 
   const CuptiApi* const api_;

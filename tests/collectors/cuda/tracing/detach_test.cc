@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "collectors/cuda/libraries/cupti_api.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
 #include "collectors/cuda/tracing/finalize_policy.h"
+#include "collectors/cuda/tracing/left_kinds.h"
 #include "tests/again_if_busy.h"
 #include "tests/collectors/cuda/collector_fixture.h"
 
@@ -128,8 +130,37 @@ TEST_F(CudaDetachTest, CuptiIsTakenOutWhereThatVersionIsSafe) {
       } else {
         EXPECT_THAT(session().report().warnings, stays);
       }
+      // A CUPTI that is gone traces nothing.
+      const bool traces =
+          !expected && cuda::LeftKinds::NeverDisable(c.version, cuda::kKindConcurrentKernel);
+      const auto goes_on = Contains(HasSubstr("goes on tracing kernels")).Times(traces ? 1 : 0);
+      EXPECT_THAT(session().report().warnings, goes_on);
     }
   }
+}
+
+// CUPTI fails, and detaches itself, while it is being unsubscribed: no kernels stay traced, and the
+// next capture sets its limits again.
+TEST_F(CudaDetachTest, ACuptiThatFailsAtTheVeryEndTracesNoKernels) {
+  options_.cupti_library = UseVersion(27);
+  options_.finalize = FinalizeChoice::kNever;
+  Begin();
+  gpu().Emit(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000));
+  gpu().Hang("cuptiUnsubscribe");
+  std::thread cupti([] {
+    EXPECT_EQ(gpu().AwaitHang(), 1);
+    gpu().ReportState(1, 9, "the GPU is gone");
+    gpu().Release();
+  });
+  Finish();
+  cupti.join();
+  EXPECT_FALSE(cuda::LeftKinds::Get().kernels_stay());
+  EXPECT_THAT(session().report().warnings, Not(Contains(HasSubstr("goes on tracing kernels"))));
+  gpu().Reset(27);  // what was finalized has forgotten its attributes
+  driver_.reset();
+  Begin();
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 20u);
+  Finish();
 }
 
 TEST_F(CudaDetachTest, AGraphOfAnEarlierCaptureIsRemembered) {
