@@ -88,6 +88,7 @@ void CudaSession::AddKnots() {
 
 absl::Status CudaSession::Start(const StartRequest& request) {
   phase_ = Phase::kRecording;
+  started_ = true;
   ticks_.SetRate(request.map.ticks_per_second());
   clock_.SetRate(request.map.ticks_per_second());
   window_.start_ticks = request.start_ticks;
@@ -280,6 +281,10 @@ void CudaSession::AddWarnings() {
 void CudaSession::Detach() {
   if (abandoned_ || std::exchange(detached_, true)) return;
   FinalizeDecision decision = DecideFinalize(api_->version, graphs_seen(), finalize_);
+  if (decision.finalize && !started_) {
+    // Nothing was read: neither what is in flight is known, nor the GPUs, nor CUDA graphs.
+    decision = {false, "cuptiFinalize is not called: the capture ended before its start"};
+  }
   if (decision.finalize && work_in_flight_) {
     decision = {false, "cuptiFinalize is not called: it would wait for work that is in flight"};
   }

@@ -110,6 +110,7 @@ class CudaSession {
   BufferReader reader_;
 
   Phase phase_ = Phase::kArmed;
+  bool started_ = false;
   bool work_in_flight_ = false;  // at the end
   size_t overdue_buffers_ = 0;   // with records, which CUPTI has not returned
   bool abandoned_ = false;

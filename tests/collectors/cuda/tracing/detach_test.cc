@@ -412,6 +412,21 @@ TEST_F(CudaDetachTest, WithTwoGpusItStays) {
   EXPECT_THAT(session().report().warnings, Contains(HasSubstr("several GPUs")));
 }
 
+// Such a capture has looked at nothing that was recorded: one that is cancelled while it is armed.
+TEST_F(CudaDetachTest, AfterACaptureThatNeverStartedItStays) {
+  const ApplicationThread application;
+  ASSERT_TRUE(session().Arm().ok());
+  for (const uint32_t device : {0, 1}) {
+    Activity kernel = FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000);
+    kernel.device = device;
+    gpu().Emit(kernel);
+  }
+  session().Stop();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  EXPECT_EQ(gpu().IsSubscribed(), 0);
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("ended before its start")));
+}
+
 TEST_F(CudaDetachTest, ACuptiThatDoesNotTellOfCallsStays) {
   gpu().Fail("cuptiEnableDomain", 7, 1);  // after that of its own reports
   const ApplicationThread application;
