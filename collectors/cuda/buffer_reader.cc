@@ -28,7 +28,7 @@ BufferReader::BufferReader(const CuptiApi* api, const ClockMap* clock, KernelNam
       held_(*held),
       account_(*account) {}
 
-bool BufferReader::Read(absl::Duration budget) {
+bool BufferReader::Read(absl::Duration budget, size_t most_held_bytes) {
   const absl::Time deadline = SteadyNow() + budget;
   while (const auto full = pool_.TakeFull()) {
     if (full->discard) {
@@ -39,7 +39,7 @@ bool BufferReader::Read(absl::Duration budget) {
       ReadRecords(*full);
     }
     pool_.Free(full->slot);
-    if (SteadyNow() > deadline) return false;
+    if (SteadyNow() > deadline || held_.bytes() > most_held_bytes) return false;
   }
   return true;
 }
