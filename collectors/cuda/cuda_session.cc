@@ -59,8 +59,9 @@ CudaSession::CudaSession(const ArmRequest& request, const CuptiApi* api, bool us
           },
           [this] { return ticks_.Now(); }, ticks_.ticks_per_second()),
       steps_(std::move(steps)),
-      writer_(request.sink, request.names, api, &kernels_, &threads_, &window_),
-      held_(&window_, &steps_, &writer_, &account_),
+      calls_(api),
+      writer_(request.sink, request.names, &calls_, &kernels_, &threads_, &window_),
+      held_(&window_, &steps_, &calls_, &writer_, &account_),
       reader_(api, &clock_, &kernels_, &threads_, &held_, &account_) {}
 
 CudaSession::~CudaSession() {

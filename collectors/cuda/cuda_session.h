@@ -16,11 +16,13 @@
 #include "collectors/cuda/buffer_reader.h"
 #include "collectors/cuda/held_activities.h"
 #include "collectors/cuda/libraries/cupti_api.h"
+#include "collectors/cuda/records/api_calls.h"
 #include "collectors/cuda/records/clock_map.h"
 #include "collectors/cuda/records/event_writer.h"
 #include "collectors/cuda/records/kernel_names.h"
 #include "collectors/cuda/records/step_timeline.h"
 #include "collectors/cuda/records/thread_names.h"
+#include "collectors/cuda/records/timed_activity.h"
 #include "collectors/cuda/session_account.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
 #include "collectors/cuda/tracing/finalize_policy.h"
@@ -107,6 +109,7 @@ class CudaSession {
   StepTimeline steps_;
   KernelNames kernels_;
   ThreadNames threads_;
+  ApiCalls calls_;
   SessionAccount account_;
   EventWriter writer_;
   HeldActivities held_;

@@ -23,7 +23,7 @@ void HeldActivities::Note(const TimedActivity& timed) {
   if (IsDeviceWork(activity.type)) {
     (void)correlations_.NoteWork(timed, window_.end_ticks);
   } else if (activity.type == ActivityType::kApi) {
-    const EventWriter::Call& call = writer_.CallOf(activity.is_driver, activity.call);
+    const ApiCall& call = calls_.Of(activity.is_driver, activity.call);
     graphs_called_ = graphs_called_ || call.of_graphs;
     correlations_.NoteCall(timed, call);
   }

@@ -11,9 +11,11 @@
 #include <optional>
 #include <vector>
 
+#include "collectors/cuda/records/api_calls.h"
 #include "collectors/cuda/records/correlations.h"
 #include "collectors/cuda/records/event_writer.h"
 #include "collectors/cuda/records/step_timeline.h"
+#include "collectors/cuda/records/timed_activity.h"
 #include "collectors/cuda/session_account.h"
 
 namespace jobscope::cuda {
@@ -23,9 +25,9 @@ namespace jobscope::cuda {
 class HeldActivities {
  public:
   // All pointers must outlive this object.
-  HeldActivities(const Window* window, const StepTimeline* steps, EventWriter* writer,
-                 SessionAccount* account)
-      : window_(*window), steps_(*steps), writer_(*writer), account_(*account) {}
+  HeldActivities(const Window* window, const StepTimeline* steps, ApiCalls* calls,
+                 EventWriter* writer, SessionAccount* account)
+      : window_(*window), steps_(*steps), calls_(*calls), writer_(*writer), account_(*account) {}
 
   // Takes an activity whose times are known; counts it as outside if it does not touch the window.
   void Take(const TimedActivity& timed);
@@ -69,6 +71,7 @@ class HeldActivities {
 
   const Window& window_;
   const StepTimeline& steps_;
+  ApiCalls& calls_;
   EventWriter& writer_;
   SessionAccount& account_;
   std::vector<TimedActivity> held_;

@@ -79,11 +79,11 @@ uint32_t ContentsOf(const Activity& activity) {
 
 }  // namespace
 
-EventWriter::EventWriter(xspace::ItemSink* sink, xspace::Names* names, const CuptiApi* api,
+EventWriter::EventWriter(xspace::ItemSink* sink, xspace::Names* names, ApiCalls* calls,
                          const KernelNames* kernels, ThreadNames* threads, const Window* window)
     : sink_(sink),
       names_(names),
-      api_(api),
+      calls_(calls),
       kernels_(kernels),
       thread_names_(threads),
       window_(window) {}
@@ -103,25 +103,6 @@ uint64_t EventWriter::Stat(std::map<std::string_view, uint64_t>* ids, xspace::Pl
   uint64_t& id = (*ids)[literal];
   if (id == 0) id = names_->Stat(plane, literal);
   return id;
-}
-
-const EventWriter::Call& EventWriter::CallOf(bool driver, uint32_t call) {
-  Call& known = calls_[(static_cast<uint64_t>(driver) << 32) | call];
-  if (!known.name.empty()) return known;
-  const char* name = nullptr;
-  if (api_->cuptiGetCallbackName != nullptr &&
-      api_->cuptiGetCallbackName(driver ? kDomainDriverApi : kDomainRuntimeApi, call, &name) ==
-          kCuptiSuccess &&
-      name != nullptr && name[0] != '\0') {
-    known.name = ApiName(name);
-  } else {
-    known.name = absl::StrCat(driver ? "CUDA driver call " : "CUDA runtime call ", call);
-  }
-  known.launches = IsLaunch(known.name);
-  known.may_have_work = !IsWithoutWork(known.name);
-  known.graph_recording = GraphRecording(known.name);
-  known.of_graphs = known.name.find("Graph") != std::string::npos;
-  return known;
 }
 
 const DeviceInfo& EventWriter::InfoOf(uint32_t device) {
@@ -299,7 +280,7 @@ void EventWriter::Device(const TimedActivity& timed, const StepSpan* step) {
 
 void EventWriter::Api(const TimedActivity& timed, const Launched* launched, const StepSpan* step) {
   const Activity& activity = timed.activity;
-  const Call& call = CallOf(activity.is_driver, activity.call);
+  const ApiCall& call = calls_->Of(activity.is_driver, activity.call);
   Line& line = threads_[activity.thread];
   if (line.builder == nullptr) {
     const auto declare = [this, thread = activity.thread] {
@@ -327,9 +308,9 @@ void EventWriter::Api(const TimedActivity& timed, const Launched* launched, cons
     TieTo(&host_stats_, Host(), step);
   }
   if (event_id == 0) {
-    Call& known = calls_[(static_cast<uint64_t>(activity.is_driver) << 32) | activity.call];
-    if (known.event_id == 0) known.event_id = names_->Event(Host(), known.name);
-    event_id = known.event_id;
+    uint64_t& known = call_events_[&call];
+    if (known == 0) known = names_->Event(Host(), call.name);
+    event_id = known;
   }
   if (activity.result != 0) stats_.Int64(HostStat("error"), activity.result);
   Add(&line, &host_stats_, Host(), timed, event_id,

@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "collectors/cuda/libraries/cupti_api.h"
 #include "collectors/cuda/libraries/driver_api.h"
+#include "collectors/cuda/records/api_calls.h"
 #include "collectors/cuda/records/busy_times.h"
 #include "collectors/cuda/records/kernel_names.h"
 #include "collectors/cuda/records/record.h"
 #include "collectors/cuda/records/step_timeline.h"
 #include "collectors/cuda/records/thread_names.h"
-#include "common/clock/clock.h"
+#include "collectors/cuda/records/timed_activity.h"
 #include "common/containers/hash_table.h"
 #include "common/xspace/segment/item_sink.h"
 #include "common/xspace/segment/names.h"
@@ -27,33 +27,6 @@
 #include "common/xspace/segment/stats.h"
 
 namespace jobscope::cuda {
-
-// An activity whose times are ticks of the session's clock.
-struct TimedActivity {
-  Activity activity;
-  uint64_t start_ticks = 0;
-  uint64_t end_ticks = 0;
-  uint32_t name = 0;        // kernels: index in KernelNames
-  bool unfinished = false;  // CUPTI was forced to flush it before it ended
-};
-
-// The GPU work launched by the call with some correlation id.
-struct Launched {
-  ActivityType type = ActivityType::kKernel;
-  uint32_t device = 0;
-  uint32_t name = 0;
-};
-
-// The window of the session.
-struct Window {
-  uint64_t start_ticks = 0;
-  uint64_t end_ticks = UINT64_MAX;
-  TickMap map;  // with its zero set
-
-  bool Intersects(uint64_t begin, uint64_t end) const {
-    return end >= start_ticks && begin <= end_ticks;
-  }
-};
 
 // Encodes activities as XPlane events:
 //
@@ -69,7 +42,7 @@ class EventWriter {
  public:
   // All pointers must outlive the writer. `window` may change between calls, its zero only before
   // the first.
-  EventWriter(xspace::ItemSink* sink, xspace::Names* names, const CuptiApi* api,
+  EventWriter(xspace::ItemSink* sink, xspace::Names* names, ApiCalls* calls,
               const KernelNames* kernels, ThreadNames* threads, const Window* window);
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
@@ -92,25 +65,13 @@ class EventWriter {
     uint64_t after = 0;  // launched in the window, but began after it: outside
   };
   void WriteOrder(uint32_t device, const Order& order);
-  // Appends open segments; `all`: also recent ones.
+  // Appends open segments.
   void Flush();
-
-  // Describes an API call such as "cudaLaunchKernel"; cached by callback id.
-  struct Call {
-    std::string name;
-    bool launches = false;
-    bool may_have_work = true;
-    int graph_recording = 0;  // GraphRecording
-    bool of_graphs = false;   // creates, changes or launches CUDA graphs
-    uint64_t event_id = 0;    // on the host plane; 0: none yet
-  };
-  const Call& CallOf(bool driver, uint32_t call);
 
   uint64_t appended() const;
   uint64_t refused() const;
 
  private:
-  struct Ids;
   struct Line {
     std::unique_ptr<xspace::SegmentBuilder> builder;
   };
@@ -154,7 +115,7 @@ class EventWriter {
 
   xspace::ItemSink* const sink_;
   xspace::Names* const names_;
-  const CuptiApi* const api_;
+  ApiCalls* const calls_;
   const KernelNames* const kernels_;
   ThreadNames* const thread_names_;
   const Window* const window_;
@@ -169,7 +130,7 @@ class EventWriter {
   std::map<std::string_view, uint64_t> custom_stats_;
   std::map<uint32_t, Line> threads_;
   std::map<std::string, Line> others_;
-  std::map<uint64_t, Call> calls_;
+  std::map<const ApiCall*, uint64_t> call_events_;               // on the host plane
   std::map<std::pair<uint32_t, uint8_t>, MemoryTotals> memory_;  // by GPU and kind
   HashMap<std::pair<uint32_t, uint64_t>, Block> blocks_;         // by GPU and address
   std::vector<uint64_t> launch_events_;  // by kernel name, on the host plane
