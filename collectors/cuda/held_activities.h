@@ -11,10 +11,11 @@
 #include <optional>
 #include <vector>
 
+#include "collectors/cuda/events/event_writer.h"
+#include "collectors/cuda/events/gpu_plane.h"
+#include "collectors/cuda/events/step_timeline.h"
 #include "collectors/cuda/records/api_calls.h"
 #include "collectors/cuda/records/correlations.h"
-#include "collectors/cuda/records/event_writer.h"
-#include "collectors/cuda/records/step_timeline.h"
 #include "collectors/cuda/records/timed_activity.h"
 #include "collectors/cuda/session_account.h"
 
@@ -50,7 +51,7 @@ class HeldActivities {
   // Writes the order of launches and work into the trace.
   void WriteOrder();
   // Sum of all GPUs.
-  EventWriter::Order order() const;
+  LaunchOrder order() const;
   bool several_devices() const { return several_devices_; }  // had work in the window
 
   // Number of launches in the window whose work has not arrived.
@@ -76,8 +77,8 @@ class HeldActivities {
   SessionAccount& account_;
   std::vector<TimedActivity> held_;
   Correlations correlations_;
-  std::map<uint32_t, EventWriter::Order> order_;  // by device
-  std::optional<uint32_t> device_;                // the first one with work
+  std::map<uint32_t, LaunchOrder> order_;  // by device
+  std::optional<uint32_t> device_;         // the first one with work
   bool several_devices_ = false;
   bool graphs_called_ = false;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/cuda/records/event_writer.h"
+#include "collectors/cuda/events/event_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
