@@ -23,6 +23,16 @@ constexpr int64_t kMemoryLine = (int64_t{1} << 40) + 2;
 constexpr uint32_t kRuntimeDepth = 1000;
 constexpr uint32_t kDriverDepth = 1001;
 
+// Returns the line of that key; makes it if there is none. No line is ever incomplete: if memory
+// runs out here, the others are still flushed.
+template <typename Lines, typename Make>
+xspace::SegmentBuilder* FindOrMake(Lines* lines, const typename Lines::key_type& key,
+                                   const Make& make) {
+  auto found = lines->find(key);
+  if (found == lines->end()) found = lines->emplace(key, make()).first;
+  return found->second.get();
+}
+
 }  // namespace
 
 EventWriter::EventWriter(xspace::ItemSink* sink, xspace::Names* names, ApiCalls* calls,
@@ -78,22 +88,21 @@ void EventWriter::Device(const TimedActivity& timed, const StepSpan* step) {
 
 void EventWriter::WriteOrder(uint32_t device, const LaunchOrder& order) {
   const auto found = gpus_.find(device);
-  if (found != gpus_.end() && found->second.plane != nullptr)
-    found->second.plane->WriteOrder(order);
+  if (found == gpus_.end() || found->second.plane == nullptr) return;
+  found->second.plane->WriteOrder(order);
 }
 
 void EventWriter::Api(const TimedActivity& timed, const Launched* launched, const StepSpan* step) {
   const Activity& activity = timed.activity;
   const ApiCall& call = calls_->Of(activity.is_driver, activity.call);
-  Line& line = threads_[activity.thread];
-  if (line == nullptr) {
+  xspace::SegmentBuilder* const line = FindOrMake(&threads_, activity.thread, [&] {
     const auto declare = [this, thread = activity.thread] {
       const std::string name = absl::StrCat(thread_names_->Of(thread), "/", thread);
       const xspace::PlaneKey plane = Host().key();
       return xspace::LineKey{plane, names_->EnsureLine(plane, thread, name)};
     };
-    line = std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, declare);
-  }
+    return std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, declare);
+  });
   PlaneWriter& host = Host();
   host.Begin();
   uint64_t event_id = 0;
@@ -119,20 +128,19 @@ void EventWriter::Api(const TimedActivity& timed, const Launched* launched, cons
     event_id = known;
   }
   if (activity.result != 0) host.stats().Int64(host.Stat("error"), activity.result);
-  host.Add(line.get(), timed, event_id, activity.is_driver ? kDriverDepth : kRuntimeDepth);
+  host.Add(line, timed, event_id, activity.is_driver ? kDriverDepth : kRuntimeDepth);
 }
 
 void EventWriter::Memory(const TimedActivity& timed) {
   const Activity& activity = timed.activity;
   const MemoryTotals::Change change = memory_.Apply(activity);
   if (!window_->Intersects(timed.start_ticks, timed.end_ticks)) return;
-  Line& line = others_["memory"];
-  if (line == nullptr) {
-    line = std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, [this] {
+  xspace::SegmentBuilder* const line = FindOrMake(&others_, "memory", [this] {
+    return std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, [this] {
       const xspace::PlaneKey plane = Host().key();
       return xspace::LineKey{plane, names_->EnsureLine(plane, kMemoryLine, "GPU memory")};
     });
-  }
+  });
   const int64_t total = IsMemoryOfTheGpu(change.kind)
                             ? static_cast<int64_t>(GpuOf(activity.device).info.memory_bytes)
                             : 0;
@@ -149,8 +157,7 @@ void EventWriter::Memory(const TimedActivity& timed) {
   stats.Int64(host.Stat("allocation_bytes"), change.bytes);
   stats.Int64(host.Stat("addr"), static_cast<int64_t>(activity.address));
   const bool allocation = activity.sub_kind == kMemoryAllocated;
-  host.Add(line.get(), timed, host.Event(allocation ? "MemoryAllocation" : "MemoryDeallocation"),
-           0);
+  host.Add(line, timed, host.Event(allocation ? "MemoryAllocation" : "MemoryDeallocation"), 0);
 }
 
 void EventWriter::Other(const TimedActivity& timed) {
@@ -171,14 +178,13 @@ void EventWriter::Other(const TimedActivity& timed) {
       event_name = UnifiedMemoryName(activity.sub_kind);
       line_name = "unified memory";
   }
-  Line& line = others_[line_name];
-  if (line == nullptr) {
-    const auto declare = [this, id = static_cast<int64_t>(others_.size()), line_name] {
+  xspace::SegmentBuilder* const line = FindOrMake(&others_, line_name, [&] {
+    const auto declare = [this, id = static_cast<int64_t>(others_.size()) + 1, line_name] {
       const xspace::PlaneKey plane = Custom().key();
       return xspace::LineKey{plane, names_->Line(plane, id, line_name)};
     };
-    line = std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, declare);
-  }
+    return std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, declare);
+  });
   PlaneWriter& custom = Custom();
   custom.Begin();
   if (activity.type == ActivityType::kSync) {
@@ -190,7 +196,7 @@ void EventWriter::Other(const TimedActivity& timed) {
         activity.bytes);
     custom.stats().Uint64(custom.Stat("addr"), activity.address);
   }
-  custom.Add(line.get(), timed, custom.Event(event_name), 0);
+  custom.Add(line, timed, custom.Event(event_name), 0);
 }
 
 void EventWriter::Flush() {
@@ -203,8 +209,9 @@ void EventWriter::Flush() {
 
 uint64_t EventWriter::appended() const {
   uint64_t count = 0;
-  for (const auto& [ordinal, gpu] : gpus_)
+  for (const auto& [ordinal, gpu] : gpus_) {
     count += gpu.plane == nullptr ? 0 : gpu.plane->appended();
+  }
   for (const auto& [thread, line] : threads_) count += line->appended_events();
   for (const auto& [name, line] : others_) count += line->appended_events();
   return count;

@@ -106,27 +106,34 @@ void GpuPlane::WriteOrder(const LaunchOrder& order) {
   (void)names_->AddPlaneStats(plane_.key(), stats.bytes());
 }
 
-GpuPlane::Lane& GpuPlane::LaneOf(const TimedActivity& timed, uint32_t contents) {
+// No lane is ever incomplete: if memory runs out here, the others are still flushed.
+GpuPlane::Lane* GpuPlane::LaneAt(uint32_t stream, uint32_t number) {
+  auto found = lanes_.find({stream, number});
+  if (found == lanes_.end()) {
+    auto made = std::make_unique<Lane>();
+    const auto declare = [this, lane = made.get(), stream, number] {
+      const int64_t id = int64_t{stream} + (int64_t{number} << kLaneShift);
+      const std::string name = StreamName(stream, number, lane->contents);
+      return xspace::LineKey{plane_.key(), names_->Line(plane_.key(), id, name)};
+    };
+    made->builder = std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, declare);
+    found = lanes_.emplace(std::make_pair(stream, number), std::move(made)).first;
+  }
+  return found->second.get();
+}
+
+GpuPlane::Lane* GpuPlane::LaneOf(const TimedActivity& timed, uint32_t contents) {
   const uint32_t stream = timed.activity.stream;
   // Nodes of a graph run in parallel and all carry the stream into which the graph was launched.
   uint32_t number = 0;
-  Lane* found = &lanes_[{stream, number}];
-  while (!found->busy.Add(timed.start_ticks, timed.end_ticks) && number + 1 < kMaxLanes) {
-    found = &lanes_[{stream, ++number}];
+  Lane* lane = LaneAt(stream, number);
+  while (!lane->busy.Add(timed.start_ticks, timed.end_ticks) && number + 1 < kMaxLanes) {
+    lane = LaneAt(stream, ++number);
   }
-  Lane& lane = *found;
-  if (lane.builder != nullptr && (lane.contents & contents) == contents) return lane;
-  lane.contents |= contents;
-  if (lane.builder != nullptr) {
-    lane.builder->Declare();  // under its new name
-    return lane;
-  }
-  const auto declare = [this, &lane, stream, number] {
-    const int64_t id = int64_t{stream} + (int64_t{number} << kLaneShift);
-    const std::string name = StreamName(stream, number, lane.contents);
-    return xspace::LineKey{plane_.key(), names_->Line(plane_.key(), id, name)};
-  };
-  lane.builder = std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, declare);
+  if ((lane->contents & contents) == contents) return lane;
+  const bool has_name = lane->contents != 0;
+  lane->contents |= contents;
+  if (has_name) lane->builder->Declare();  // under its new name
   return lane;
 }
 
@@ -163,7 +170,7 @@ void GpuPlane::KernelStats(const Activity& kernel) {
 
 void GpuPlane::Write(const TimedActivity& timed, const StepSpan* step) {
   const Activity& activity = timed.activity;
-  Lane& lane = LaneOf(timed, ContentsOf(activity));
+  Lane* const lane = LaneOf(timed, ContentsOf(activity));
   const auto stat = [&](std::string_view name) { return plane_.Stat(name); };
   plane_.Begin();
   xspace::StatsEncoder& stats = plane_.stats();
@@ -191,22 +198,22 @@ void GpuPlane::Write(const TimedActivity& timed, const StepSpan* step) {
   if (activity.graph != 0) stats.Uint64(stat("cuda_graph_id"), activity.graph);
   if (activity.graph_node != 0) stats.Uint64(stat("cuda_graph_node_id"), activity.graph_node);
   plane_.TieTo(step);
-  plane_.Add(lane.builder.get(), timed, event_id, 0);
+  plane_.Add(lane->builder.get(), timed, event_id, 0);
 }
 
 void GpuPlane::Flush() {
-  for (auto& [key, lane] : lanes_) lane.builder->Flush();
+  for (auto& [key, lane] : lanes_) lane->builder->Flush();
 }
 
 uint64_t GpuPlane::appended() const {
   uint64_t count = 0;
-  for (const auto& [key, lane] : lanes_) count += lane.builder->appended_events();
+  for (const auto& [key, lane] : lanes_) count += lane->builder->appended_events();
   return count;
 }
 
 uint64_t GpuPlane::refused() const {
   uint64_t count = 0;
-  for (const auto& [key, lane] : lanes_) count += lane.builder->refused_events();
+  for (const auto& [key, lane] : lanes_) count += lane->builder->refused_events();
   return count;
 }
 

@@ -66,7 +66,8 @@ class GpuPlane {
   };
 
   void WriteCapabilities();
-  Lane& LaneOf(const TimedActivity& timed, uint32_t contents);
+  Lane* LaneAt(uint32_t stream, uint32_t number);
+  Lane* LaneOf(const TimedActivity& timed, uint32_t contents);
   void KernelStats(const Activity& kernel);
 
   xspace::ItemSink* const sink_;
@@ -74,9 +75,9 @@ class GpuPlane {
   const KernelNames* const kernels_;
   const DeviceInfo& info_;
   PlaneWriter plane_;
-  std::vector<uint64_t> kernel_events_;                  // by kernel name
-  std::map<std::pair<uint32_t, uint32_t>, Lane> lanes_;  // by stream and lane
-  HashMap<std::string, uint64_t> details_;               // texts of launches, as names
+  std::vector<uint64_t> kernel_events_;                                   // by kernel name
+  std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<Lane>> lanes_;  // by stream and number
+  HashMap<std::string, uint64_t> details_;  // texts of launches, as names
 };
 
 }  // namespace jobscope::cuda
