@@ -442,6 +442,22 @@ TEST_F(CudaDetachTest, AFinalizeThatFailsIsSaid) {
   EXPECT_THAT(session().report().warnings, Contains(HasSubstr("cuptiFinalize: 999")));
 }
 
+// What was finalized is gone, whatever came before: nothing of it stays, and nothing says so.
+TEST_F(CudaDetachTest, AnUnsubscribeThatFailsDoesNotHideTheFinalizing) {
+  options_.cupti_library = UseVersion(27);
+  {
+    const ApplicationThread application;
+    Begin();
+    gpu().Emit(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000));
+    gpu().Fail("cuptiUnsubscribe", 1, 0);
+    Finish();
+  }
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
+  EXPECT_FALSE(cuda::LeftKinds::Get().kernels_stay());
+  EXPECT_THAT(session().report().warnings, IsEmpty());
+  gpu().Reset(27);  // the fake's subscription ends with the call that failed here
+}
+
 TEST_F(CudaDetachTest, AFinalizeThatHangsCostsTheGpuPartAndNotTheAnswer) {
   ExpectHangAtEnd();
   const ApplicationThread application;
