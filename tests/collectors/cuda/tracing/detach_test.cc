@@ -24,7 +24,6 @@ namespace jobscope {
 namespace {
 
 using cuda::Activity;
-using cuda::DecideFinalize;
 using cuda::FakeGpu;
 using cuda::FinalizeChoice;
 using cuda::RealtimeNs;
@@ -492,15 +491,6 @@ TEST_F(CudaDetachTest, BuffersThatCuptiHeldAreNotLostForEverIfFinalizingTookTooL
     EXPECT_THAT(session().report().reason, HasSubstr("cuptiFinalize has not returned"));
     gpu().Release();
   }
-}
-
-TEST(FinalizePolicyTest, EveryRowHasItsReasonAndItsSource) {
-  for (const uint32_t version : {0u, 19u, 20u, 130000u}) {
-    EXPECT_FALSE(cuda::FinalizeRowOf(version).reason.empty()) << version;
-    EXPECT_FALSE(cuda::FinalizeRowOf(version).source.empty()) << version;
-  }
-  EXPECT_THAT(DecideFinalize(22, true, FinalizeChoice::kByVersion).reason, HasSubstr("12.6"));
-  EXPECT_EQ(DecideFinalize(22, true, FinalizeChoice::kNever).reason, "");
 }
 
 }  // namespace
