@@ -156,7 +156,8 @@ class Collector {
   // Ends recording and drains a last time: no event that begins after `end_ticks` is in the trace.
   // Called without Start if a session ends before its start. Deadline 2 s.
   virtual absl::Status Stop(uint64_t end_ticks) = 0;
-  // Returns what was recorded and lost. Called after Stop, and after a failed call. Deadline 1 s.
+  // Returns what was recorded and lost, and releases what the session still holds. Called after
+  // Stop, and after a failed call; a wedged collector's Report is read by nobody. Deadline 1 s.
   virtual CollectorReport Report() = 0;
 };
 

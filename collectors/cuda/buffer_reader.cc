@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "collectors/cuda/records/record.h"
 #include "collectors/cuda/records/record_walk.h"
 #include "collectors/cuda/tracing/state_log.h"
@@ -28,9 +29,11 @@ BufferReader::BufferReader(const CuptiApi* api, const ClockMap* clock, KernelNam
       held_(*held),
       account_(*account) {}
 
-bool BufferReader::Read(absl::Duration budget) {
+bool BufferReader::Read(absl::Duration budget, size_t most_held_bytes) {
   const absl::Time deadline = SteadyNow() + budget;
   while (const auto full = pool_.TakeFull()) {
+    // Also if memory runs out: the process has no other buffers.
+    const absl::Cleanup free = [&] { pool_.Free(full->slot); };
     if (full->discard) {
       account_.discarded_records += DiscardRecords(*full);
     } else if (StateLog::Get().fatal()) {
@@ -38,8 +41,7 @@ bool BufferReader::Read(absl::Duration budget) {
     } else {
       ReadRecords(*full);
     }
-    pool_.Free(full->slot);
-    if (SteadyNow() > deadline) return false;
+    if (SteadyNow() > deadline || held_.bytes() > most_held_bytes) return false;
   }
   return true;
 }

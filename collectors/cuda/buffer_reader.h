@@ -26,9 +26,10 @@ class BufferReader {
   BufferReader(const CuptiApi* api, const ClockMap* clock, KernelNames* kernels,
                ThreadNames* threads, HeldActivities* held, SessionAccount* account);
 
-  // Reads for at most `budget`. Returns whether no buffer is left. Once CUPTI has failed, discards
-  // the records and counts them as unread: names in them are no longer valid.
-  bool Read(absl::Duration budget);
+  // Reads for at most `budget`, and until more than `most_held_bytes` are held. Returns whether no
+  // buffer is left. Once CUPTI has failed, discards the records and counts them as unread: names in
+  // them are no longer valid.
+  bool Read(absl::Duration budget, size_t most_held_bytes);
   // Discards all remaining buffers. Returns the number of their records.
   uint64_t Discard();
   // Declares tracing over: work without a start time had not begun. `all_came`: all records of the

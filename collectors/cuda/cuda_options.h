@@ -10,7 +10,7 @@
 
 #include "collectors/collector.h"
 #include "collectors/cuda/cuda_session.h"
-#include "collectors/cuda/records/step_timeline.h"
+#include "collectors/cuda/events/step_timeline.h"
 #include "collectors/cuda/tracing/finalize_policy.h"
 
 namespace jobscope {

@@ -59,8 +59,9 @@ CudaSession::CudaSession(const ArmRequest& request, const CuptiApi* api, bool us
           },
           [this] { return ticks_.Now(); }, ticks_.ticks_per_second()),
       steps_(std::move(steps)),
-      writer_(request.sink, request.names, api, &kernels_, &threads_, &window_),
-      held_(&window_, &steps_, &writer_, &account_),
+      calls_(api),
+      writer_(request.sink, request.names, &calls_, &kernels_, &threads_, &window_),
+      held_(&window_, &steps_, &calls_, &writer_, &account_),
       reader_(api, &clock_, &kernels_, &threads_, &held_, &account_) {}
 
 CudaSession::~CudaSession() {
@@ -86,8 +87,21 @@ void CudaSession::AddKnots() {
   steps_.Update();
 }
 
+bool CudaSession::Read(absl::Duration budget) {
+  const absl::Time deadline = SteadyNow() + budget;
+  while (true) {
+    const bool all = reader_.Read(Until(deadline), limits_.held_bytes);
+    if (held_.bytes() > limits_.held_bytes) {
+      const uint64_t now = ticks_.Now();
+      held_.EmitUntil(ticks_.Before(now, kFresh), now);
+    }
+    if (all || SteadyNow() >= deadline) return all;
+  }
+}
+
 absl::Status CudaSession::Start(const StartRequest& request) {
   phase_ = Phase::kRecording;
+  started_ = true;
   ticks_.SetRate(request.map.ticks_per_second());
   clock_.SetRate(request.map.ticks_per_second());
   window_.start_ticks = request.start_ticks;
@@ -116,9 +130,8 @@ absl::Duration CudaSession::Drain() {
     last_flush_ticks_ = now;
     tracing_.FlushSoon();
   }
-  const bool all = reader_.Read(kDrainBudget);
+  const bool all = Read(kDrainBudget);
   held_.EmitUntil(ticks_.Before(now, limits_.hold), now);
-  if (held_.bytes() > limits_.held_bytes) held_.EmitUntil(ticks_.Before(now, kFresh), now);
   if (now - last_write_ticks_ >= ticks_.Ticks(kWriteEvery)) {
     last_write_ticks_ = now;
     writer_.Flush();
@@ -180,7 +193,7 @@ bool CudaSession::AwaitWork(absl::Time stop_deadline) {
       Abandon();
       return false;
     }
-    const bool all = reader_.Read(Until(stop_deadline));
+    const bool all = Read(Until(stop_deadline));
     if (round == 1) EmitSettled();
     const bool done = all && pool_.LentWithRecords(end) == 0 && held_.InFlight() == 0;
     if (round > 1 && done && pool_.LentWithRecords(mark) == 0) return true;
@@ -214,7 +227,7 @@ void CudaSession::TakeLastRecords(absl::Time deadline) {
 void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
   const absl::Time last = SteadyNow() + (work_in_flight_ ? kLastBuffers : limits_.work_in_flight);
   while (!abandoned_) {
-    const bool all = reader_.Read(Until(deadline));
+    const bool all = Read(Until(deadline));
     overdue_buffers_ = pool_.LentWithRecords(mark);
     if (all && overdue_buffers_ == 0 && held_.InFlight() == 0) break;
     const StateLog& state = StateLog::Get();
@@ -229,7 +242,7 @@ void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
 
 // Too many to read before Stop's caller times out are counted, like discarded ones.
 void CudaSession::ReadRest(absl::Time deadline) {
-  if (!reader_.Read(Until(deadline))) account_.unread_records += reader_.Discard();
+  if (!Read(Until(deadline))) account_.unread_records += reader_.Discard();
 }
 
 void CudaSession::Abandon() {
@@ -280,6 +293,10 @@ void CudaSession::AddWarnings() {
 void CudaSession::Detach() {
   if (abandoned_ || std::exchange(detached_, true)) return;
   FinalizeDecision decision = DecideFinalize(api_->version, graphs_seen(), finalize_);
+  if (decision.finalize && !started_) {
+    // Nothing was read: neither what is in flight is known, nor the GPUs, nor CUDA graphs.
+    decision = {false, "cuptiFinalize is not called: the capture ended before its start"};
+  }
   if (decision.finalize && work_in_flight_) {
     decision = {false, "cuptiFinalize is not called: it would wait for work that is in flight"};
   }

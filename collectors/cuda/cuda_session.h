@@ -14,13 +14,15 @@
 #include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "collectors/cuda/buffer_reader.h"
+#include "collectors/cuda/events/event_writer.h"
+#include "collectors/cuda/events/step_timeline.h"
 #include "collectors/cuda/held_activities.h"
 #include "collectors/cuda/libraries/cupti_api.h"
+#include "collectors/cuda/records/api_calls.h"
 #include "collectors/cuda/records/clock_map.h"
-#include "collectors/cuda/records/event_writer.h"
 #include "collectors/cuda/records/kernel_names.h"
-#include "collectors/cuda/records/step_timeline.h"
 #include "collectors/cuda/records/thread_names.h"
+#include "collectors/cuda/records/timed_activity.h"
 #include "collectors/cuda/session_account.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
 #include "collectors/cuda/tracing/finalize_policy.h"
@@ -73,6 +75,9 @@ class CudaSession {
   enum class Phase { kArmed, kRecording, kEnded };
 
   void AddKnots();
+  // Reads for at most `budget`; writes what is held as soon as it is too much, also in Stop, which
+  // may find the whole pool full. Returns whether no buffer is left.
+  bool Read(absl::Duration budget);
   // Writes the activities that are complete.
   void EmitSettled();
   // Reads until all work of the window has ended, or its time limit has passed. False: some work
@@ -104,12 +109,14 @@ class CudaSession {
   StepTimeline steps_;
   KernelNames kernels_;
   ThreadNames threads_;
+  ApiCalls calls_;
   SessionAccount account_;
   EventWriter writer_;
   HeldActivities held_;
   BufferReader reader_;
 
   Phase phase_ = Phase::kArmed;
+  bool started_ = false;
   bool work_in_flight_ = false;  // at the end
   size_t overdue_buffers_ = 0;   // with records, which CUPTI has not returned
   bool abandoned_ = false;

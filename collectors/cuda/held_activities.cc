@@ -23,7 +23,7 @@ void HeldActivities::Note(const TimedActivity& timed) {
   if (IsDeviceWork(activity.type)) {
     (void)correlations_.NoteWork(timed, window_.end_ticks);
   } else if (activity.type == ActivityType::kApi) {
-    const EventWriter::Call& call = writer_.CallOf(activity.is_driver, activity.call);
+    const ApiCall& call = calls_.Of(activity.is_driver, activity.call);
     graphs_called_ = graphs_called_ || call.of_graphs;
     correlations_.NoteCall(timed, call);
   }
@@ -124,7 +124,7 @@ void HeldActivities::EmitOne(const TimedActivity& timed) {
   device_ = activity.device;
   const bool has_call = known != nullptr && known->has_call;
   if (has_call) {
-    EventWriter::Order& order = order_[activity.device];
+    LaunchOrder& order = order_[activity.device];
     ++order.launches;
     order.early += activity.start_ns < known->call_start_ns ? 1 : 0;
   }
@@ -143,8 +143,8 @@ void HeldActivities::WriteOrder() {
   for (const auto& [device, order] : order_) writer_.WriteOrder(device, order);
 }
 
-EventWriter::Order HeldActivities::order() const {
-  EventWriter::Order all;
+LaunchOrder HeldActivities::order() const {
+  LaunchOrder all;
   for (const auto& [device, order] : order_) {
     all.launches += order.launches;
     all.early += order.early;

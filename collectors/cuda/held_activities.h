@@ -11,9 +11,12 @@
 #include <optional>
 #include <vector>
 
+#include "collectors/cuda/events/event_writer.h"
+#include "collectors/cuda/events/gpu_plane.h"
+#include "collectors/cuda/events/step_timeline.h"
+#include "collectors/cuda/records/api_calls.h"
 #include "collectors/cuda/records/correlations.h"
-#include "collectors/cuda/records/event_writer.h"
-#include "collectors/cuda/records/step_timeline.h"
+#include "collectors/cuda/records/timed_activity.h"
 #include "collectors/cuda/session_account.h"
 
 namespace jobscope::cuda {
@@ -23,9 +26,9 @@ namespace jobscope::cuda {
 class HeldActivities {
  public:
   // All pointers must outlive this object.
-  HeldActivities(const Window* window, const StepTimeline* steps, EventWriter* writer,
-                 SessionAccount* account)
-      : window_(*window), steps_(*steps), writer_(*writer), account_(*account) {}
+  HeldActivities(const Window* window, const StepTimeline* steps, ApiCalls* calls,
+                 EventWriter* writer, SessionAccount* account)
+      : window_(*window), steps_(*steps), calls_(*calls), writer_(*writer), account_(*account) {}
 
   // Takes an activity whose times are known; counts it as outside if it does not touch the window.
   void Take(const TimedActivity& timed);
@@ -48,7 +51,7 @@ class HeldActivities {
   // Writes the order of launches and work into the trace.
   void WriteOrder();
   // Sum of all GPUs.
-  EventWriter::Order order() const;
+  LaunchOrder order() const;
   bool several_devices() const { return several_devices_; }  // had work in the window
 
   // Number of launches in the window whose work has not arrived.
@@ -69,12 +72,13 @@ class HeldActivities {
 
   const Window& window_;
   const StepTimeline& steps_;
+  ApiCalls& calls_;
   EventWriter& writer_;
   SessionAccount& account_;
   std::vector<TimedActivity> held_;
   Correlations correlations_;
-  std::map<uint32_t, EventWriter::Order> order_;  // by device
-  std::optional<uint32_t> device_;                // the first one with work
+  std::map<uint32_t, LaunchOrder> order_;  // by device
+  std::optional<uint32_t> device_;         // the first one with work
   bool several_devices_ = false;
   bool graphs_called_ = false;
 };

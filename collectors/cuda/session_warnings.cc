@@ -16,7 +16,7 @@ constexpr double kMaxEarlyShare = 1e-4;
 
 std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
                                          const SessionAccount& account, size_t clock_steps,
-                                         const EventWriter::Order& order) {
+                                         const LaunchOrder& order) {
   std::vector<std::string> warnings;
   const auto add = [&](uint64_t count, absl::string_view text) {
     if (count > 0) warnings.push_back(absl::StrCat(count, " ", text));

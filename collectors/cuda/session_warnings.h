@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "collectors/cuda/records/event_writer.h"
+#include "collectors/cuda/events/gpu_plane.h"
 #include "collectors/cuda/session_account.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
 
@@ -18,7 +18,7 @@ namespace jobscope::cuda {
 // clock was set.
 std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
                                          const SessionAccount& account, size_t clock_steps,
-                                         const EventWriter::Order& order);
+                                         const LaunchOrder& order);
 
 }  // namespace jobscope::cuda
 

@@ -163,11 +163,13 @@ std::optional<CollectorReport> CollectorTask::report() const {
 }
 
 void CollectorTask::Run() {
+  bool owes_report = false;
   MutexLock lock(&mutex_);
   while (true) {
     DrainUntilPosted();
     if (posted_ == Verb::kNone) break;  // finished
     const Verb verb = posted_;
+    owes_report = verb != Verb::kReport;
     {
       const MutexUnlock unlocked(&mutex_);
       RunVerb(verb);
@@ -177,17 +179,23 @@ void CollectorTask::Run() {
     if (abandoned_) break;
   }
   // The session has continued without this collector, or has itself failed: stops the collector,
-  // then allows it to take part again.
+  // then allows it to take part again. Report belongs to that: CUDA's gives CUPTI back there.
   const bool armed = armed_;
   const bool wedged = abandoned_;
   lock.Release();
-  if (armed) {
+  const auto call = [](absl::FunctionRef<void()> verb) {
     try {
-      (void)collector()->Stop(end_ticks_ != 0 ? end_ticks_ : start_request_.start_ticks);
+      verb();
     } catch (const std::exception&) {
       Log(LogLevel::kError, "a collector could not be stopped: out of memory");
     }
+  };
+  if (armed) {
+    call([&] {
+      (void)collector()->Stop(end_ticks_ != 0 ? end_ticks_ : start_request_.start_ticks);
+    });
   }
+  if (owes_report) call([&] { (void)collector()->Report(); });
   if (wedged) slot_->SetWedged(Verb::kNone);
 }
 

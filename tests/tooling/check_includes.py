@@ -40,6 +40,7 @@ MAY_INCLUDE = {
     "collectors/cuda/libraries": ["collectors/cuda/libraries", "common"],
     "collectors/cuda/tracing": ["collectors/cuda/tracing", "collectors/cuda/libraries", "common"],
     "collectors/cuda/records": ["collectors/cuda/records", "collectors/cuda/libraries", "common"],
+    "collectors/cuda/events": ["collectors/cuda/events", "collectors/cuda/records", "collectors/cuda/libraries", "common"],
     "collectors/cuda": ["collectors/cuda", "collectors/collector.h", "common", "proto"],
     "collectors/nvml": ["collectors/nvml", "collectors/collector.h", "common", "include", "proto"],
     "collectors/nvtx": ["collectors/nvtx", "common/xspace/segment/nvtx_place.h", "include"],

@@ -35,7 +35,7 @@ Correlations::Known& Correlations::NoteWork(const TimedActivity& timed, uint64_t
   return known;
 }
 
-void Correlations::NoteCall(const TimedActivity& timed, const EventWriter::Call& call) {
+void Correlations::NoteCall(const TimedActivity& timed, const ApiCall& call) {
   if (!call.may_have_work) return;
   const Activity& activity = timed.activity;
   Known& known = known_[activity.correlation];

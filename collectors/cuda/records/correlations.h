@@ -8,7 +8,8 @@
 #include <cstdint>
 #include <map>
 
-#include "collectors/cuda/records/event_writer.h"
+#include "collectors/cuda/records/api_calls.h"
+#include "collectors/cuda/records/timed_activity.h"
 #include "common/containers/hash_table.h"
 
 namespace jobscope::cuda {
@@ -36,7 +37,7 @@ class Correlations {
   // Notes an activity with a correlation id.
   Known& NoteWork(const TimedActivity& timed, uint64_t window_end_ticks);
   // Ignores calls that never have work.
-  void NoteCall(const TimedActivity& timed, const EventWriter::Call& call);
+  void NoteCall(const TimedActivity& timed, const ApiCall& call);
   // Returns null if nothing is known under that id.
   const Known* Find(uint32_t correlation) const;
   // Returns whether no later record can change how the activity is written.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formats names of kernels and API calls for a trace.
+// Formats names of kernels for a trace.
 #ifndef COLLECTORS_CUDA_RECORDS_KERNEL_NAMES_H_
 #define COLLECTORS_CUDA_RECORDS_KERNEL_NAMES_H_
 
@@ -22,19 +22,6 @@ std::string KernelName(std::string_view symbol);
 
 // Returns the part of a kernel's name before its template arguments and parameters.
 std::string ShortKernelName(std::string_view name);
-
-// Returns "cudaLaunchKernel" for CUPTI's "cudaLaunchKernel_v7000" or "cudaLaunchKernel_ptsz_v7000".
-std::string ApiName(std::string_view callback_name);
-
-// Returns whether a call of this name launches kernels.
-bool IsLaunch(std::string_view api_name);
-
-// Returns whether a call of this name never causes work on the GPU: queries, waits, events.
-bool IsWithoutWork(std::string_view api_name);
-
-// Returns +1 if a call of this name begins recording a stream's calls as a graph, -1 if it ends
-// this, else 0. Launches between the two run nothing.
-int GraphRecording(std::string_view api_name);
 
 // Demangles and stores each kernel symbol of a session once.
 class KernelNames {

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/cuda/tracing/attachment.h"
 
-#include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "collectors/cuda/libraries/other_profilers.h"
-#include "collectors/cuda/libraries/result_text.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
 #include "collectors/cuda/tracing/detacher.h"
 #include "collectors/cuda/tracing/left_kinds.h"
@@ -51,155 +45,32 @@ constexpr std::array<uint32_t, 4> kNoisyDriverCalls =
 constexpr std::array<uint32_t, 5> kUnifiedMemoryCounters = {1, 2, 3, 4, 8};
 constexpr uint32_t kAllDevices = 2;
 
-// Minimum buffers of CUPTI on the GPU per context: one is written while others are read.
-constexpr size_t kMinDeviceBuffers = 2;
-// Part of Begin's 3 s: PyTorch's profiler takes a second on first use.
-constexpr absl::Duration kKinetoTimeout = absl::Seconds(2);
-
-// Returns the subscriber's name in what CUPTI tells of it, "CUPTI for <name>"; empty if it has
-// none, which CUPTI 13.0 to 13.5 tell as "CUPTI for <not provided>".
-std::string SubscriberName(absl::string_view told) {
-  told = absl::StripAsciiWhitespace(told);
-  if (!absl::ConsumePrefix(&told, "CUPTI for")) absl::ConsumePrefix(&told, "CUPTI");
-  told = absl::StripAsciiWhitespace(told);
-  return told == "<not provided>" ? "" : std::string(told);
-}
-
-void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* data) {
-  Detacher::Get().OnCallback(domain, data);
-  if (domain == kDomainState) StateLog::Get().OnCallback(cbid, data);
-}
-
 // After a fatal error CUPTI detaches from the process, as cuptiFinalize does. Any later call could
 // attach it again.
 bool Gone() { return StateLog::Get().fatal(); }
 
 }  // namespace
 
-std::string Attachment::Failure(const char* name, CuptiResult result,
-                                std::string_view owner) const {
-  FailureContext context;
-  context.call = name;
-  context.cupti_version = api_->version;
-  context.driver_version = options_.driver_version;
-  context.old_owner = owner;
-  // For most results CUPTI knows only their names.
-  const char* message = nullptr;
-  const char* its_name = nullptr;
-  if (api_->cuptiGetErrorMessage != nullptr &&
-      api_->cuptiGetErrorMessage(result, &message) == kCuptiSuccess && message != nullptr &&
-      api_->cuptiGetResultString(result, &its_name) == kCuptiSuccess && its_name != nullptr &&
-      std::strcmp(message, its_name) != 0) {
-    context.own_message = message;
-    // Some messages end in an empty line.
-    context.own_message =
-        context.own_message.substr(0, context.own_message.find_last_not_of(" \n") + 1);
-  }
-  return FailureText(result, context);
-}
-
-std::string Attachment::Owner() {
-  if (api_->cuptiSubscribe_v2 == nullptr) return {};
-  char owner[128] = {};
-  SubscriberParams params{sizeof(params), "jobscope", owner, sizeof(owner) - 1};
-  Subscriber other = nullptr;
-  call = "cuptiSubscribe_v2";
-  if (api_->cuptiSubscribe_v2(&other, &OnCallback, nullptr, &params) == kCuptiSuccess) {
-    (void)api_->cuptiUnsubscribe(other);
-    return {};
-  }
-  return SubscriberName(owner);
-}
-
-bool Attachment::GoWithoutSubscription(CuptiResult result) {
-  // Kineto has no name: it subscribes by the older function.
-  const std::string owner = result == kCuptiSuccess ? std::string() : Owner();
-  if (!owner.empty()) {
-    status_ = absl::FailedPreconditionError(Failure("cuptiSubscribe", result, owner));
-    return false;
-  }
-  call = "looking for other profilers";
-  const OtherProfiler other = FindOtherProfiler(kKinetoTimeout);
-  if (other.kind != OtherProfiler::kKinetoRecords && result == kCuptiSuccess) return true;
-  if (other.kind == OtherProfiler::kKineto) {
-    warnings_.emplace_back(
-        "PyTorch's profiler (Kineto) holds CUPTI's subscription, as it does from its first use on: "
-        "traced without one. Kernels are tied to their launches as usual; what CUPTI detects by "
-        "itself is not reported, and CUPTI is not finalized");
-    return true;
-  }
-  if (other.kind == OtherProfiler::kKinetoRecords) {
-    status_ = absl::FailedPreconditionError(
-        absl::StrCat("torch.profiler records in this process, and CUPTI serves one profiler at a "
-                     "time; capture again when its recording has ended (cuptiSubscribe: ",
-                     result, ")"));
-    return false;
-  }
-  status_ = absl::FailedPreconditionError(Failure("cuptiSubscribe", result, other.name));
-  return false;
-}
-
-bool Attachment::Subscribe() {
-  call = "looking for other profilers";
-  if (const std::string detector = FindStragglerDetector(); !detector.empty()) {
-    status_ = absl::FailedPreconditionError(absl::StrCat(
-        "the straggler detector of nvidia-resiliency-ext (", detector,
-        ") uses CUPTI in this process, and a capture would take its records away for the rest of "
-        "the job; to trace the GPUs, start the job without the straggler detector"));
-    return false;
-  }
-  if (LeftKinds::NeverDisable(api_->version, kKindConcurrentKernel) && api_->version < kCupti12_9) {
-    if (const std::string xla = FindXla(); !xla.empty()) {
-      status_ = absl::FailedPreconditionError(absl::StrCat(
-          "CUPTI ", CuptiVersionText(api_->version),
-          " cannot stop tracing kernels safely, and the buffers that it then needs would crash ",
-          xla,
-          "'s own tracer at its next recording; capture with --device_tracer=framework, or use "
-          "libcupti 12.9 or 13"));
-      return false;
-    }
-  }
-  const bool beside_kineto = PyTorchHasCuda();
-  call = "cuptiSubscribe";
-  const CuptiResult result = api_->cuptiSubscribe(&subscriber_, &OnCallback, nullptr);
-  if (result == kCuptiMultipleSubscribers) return GoWithoutSubscription(result);
-  if (result != kCuptiSuccess) {
-    status_ = absl::FailedPreconditionError(Failure("cuptiSubscribe", result));
-    return false;
-  }
-  subscribed_ = true;
-  was_free_ = true;
-  // Kineto tries to subscribe once, on its first use: refused, it never traces a GPU again in this
-  // process. So the subscription must be free while its first use may come.
-  if (beside_kineto) {
-    Unsubscribe();
-    return GoWithoutSubscription(kCuptiSuccess);
-  }
-  if (api_->cuptiEnableDomain != nullptr && api_->version >= kCupti12_2) {
-    call = "cuptiEnableDomain";
-    (void)api_->cuptiEnableDomain(1, subscriber_, kDomainState);
-  }
-  return true;
-}
-
 void Attachment::Begin() {
-  if (!Subscribe()) return;
-  call = "cuptiActivityDisable";
+  status_ = subscription_.Begin();
+  if (!status_.ok()) return;
+  report_.call = "cuptiActivityDisable";
   LeftKinds::Get().Disable();
   CuptiResult result = kCuptiSuccess;
   if (api_->cuptiSetThreadIdType != nullptr) {
-    call = "cuptiSetThreadIdType";
+    report_.call = "cuptiSetThreadIdType";
     result = api_->cuptiSetThreadIdType(kThreadIdSystem);
     if (result != kCuptiSuccess) {
-      warnings_.push_back(absl::StrCat("CUDA calls are not on their threads' lines: ",
-                                       Failure("cuptiSetThreadIdType", result)));
+      report_.Warn(absl::StrCat("CUDA calls are not on their threads' lines: ",
+                                report_.Failure("cuptiSetThreadIdType", result)));
     }
   }
-  SetAttributes();
-  call = "cuptiActivityRegisterCallbacks";
+  attributes_.Set(options_.device_buffer_bytes);
+  report_.call = "cuptiActivityRegisterCallbacks";
   result = api_->cuptiActivityRegisterCallbacks(&BufferPool::Request, &BufferPool::Complete);
   if (result != kCuptiSuccess) {
-    status_ = absl::FailedPreconditionError(Failure("cuptiActivityRegisterCallbacks", result));
+    status_ =
+        absl::FailedPreconditionError(report_.Failure("cuptiActivityRegisterCallbacks", result));
     return Undo();
   }
   for (const Kind& kind : kKinds) {
@@ -210,52 +81,9 @@ void Attachment::Begin() {
   QuietNoisyCalls();
 }
 
-// Failures are ignored: they cost memory or time, but no record.
-void Attachment::SetAttributes() {
-  if (api_->cuptiActivityGetAttribute == nullptr || api_->cuptiActivitySetAttribute == nullptr) {
-    return;
-  }
-  if (LeftKinds::Get().kernels_stay()) return;  // set already, and CUPTI records
-  call = "cuptiActivitySetAttribute";
-  size_t buffer_bytes = 0;
-  size_t limit = 0;
-  size_t size = sizeof(buffer_bytes);
-  if (api_->cuptiActivityGetAttribute(kDeviceBufferSize, &size, &buffer_bytes) == kCuptiSuccess &&
-      api_->cuptiActivityGetAttribute(kDeviceBufferPoolLimit, &size, &limit) == kCuptiSuccess &&
-      buffer_bytes > 0) {
-    size_t ours = std::max(kMinDeviceBuffers,
-                           static_cast<size_t>(options_.device_buffer_bytes / buffer_bytes));
-    if (ours < limit &&
-        api_->cuptiActivitySetAttribute(kDeviceBufferPoolLimit, &size, &ours) == kCuptiSuccess) {
-      own_pool_limit_ = limit;
-    }
-  }
-  // One buffer for all threads makes them contend. 13 has one per thread, but Kineto switches that
-  // off after each of its recordings. A change is undefined while something records, which nothing
-  // does here. Before 12.8 a flush races with the threads.
-  if (api_->version < kCupti12_8) return;
-  uint8_t per_thread = 0;
-  size = sizeof(per_thread);
-  if (api_->cuptiActivityGetAttribute(kPerThreadBuffer, &size, &per_thread) != kCuptiSuccess ||
-      per_thread != 0) {
-    return;
-  }
-  per_thread = 1;
-  (void)api_->cuptiActivitySetAttribute(kPerThreadBuffer, &size, &per_thread);
-}
-
-void Attachment::RestoreAttributes() {
-  if (!own_pool_limit_.has_value() || LeftKinds::Get().kernels_stay() || Gone()) return;
-  call = "cuptiActivitySetAttribute";
-  size_t limit = *own_pool_limit_;
-  size_t size = sizeof(limit);
-  (void)api_->cuptiActivitySetAttribute(kDeviceBufferPoolLimit, &size, &limit);
-  own_pool_limit_.reset();
-}
-
 // The counters must be configured before the kind is enabled.
 void Attachment::EnableUnifiedMemory() {
-  call = "cuptiActivityConfigureUnifiedMemoryCounter";
+  report_.call = "cuptiActivityConfigureUnifiedMemoryCounter";
   std::array<UnifiedMemoryConfig, kUnifiedMemoryCounters.size()> configs{};
   for (size_t i = 0; i < configs.size(); ++i) {
     configs[i] = {kAllDevices, kUnifiedMemoryCounters[i], 0, 1};
@@ -267,22 +95,23 @@ void Attachment::EnableUnifiedMemory() {
   if (result == kCuptiSuccess) {
     (void)Enable(kKindUnifiedMemory, "unified memory");
   } else {
-    warnings_.push_back(absl::StrCat("unified memory is not traced: ", Failure(call, result)));
+    report_.Warn(
+        absl::StrCat("unified memory is not traced: ", report_.Failure(report_.call, result)));
   }
 }
 
 bool Attachment::Enable(uint32_t kind, const char* what) {
-  call = "cuptiActivityEnable";
+  report_.call = "cuptiActivityEnable";
   const CuptiResult result = api_->cuptiActivityEnable(kind);
   if (result == kCuptiSuccess) {
     enabled_.push_back(kind);
     return true;
   }
-  const std::string text = Failure("cuptiActivityEnable", result);
+  const std::string text = report_.Failure("cuptiActivityEnable", result);
   if (kind == kKindConcurrentKernel) {
     status_ = absl::FailedPreconditionError(text);
   } else {
-    warnings_.push_back(absl::StrCat(what, " are not traced: ", text));
+    report_.Warn(absl::StrCat(what, " are not traced: ", text));
   }
   return false;
 }
@@ -302,18 +131,16 @@ void Attachment::QuietNoisyCalls() const {
 
 void Attachment::Flush(bool forced) {
   if (Gone()) return;
-  call = "cuptiActivityFlushAll";
+  report_.call = "cuptiActivityFlushAll";
   const CuptiResult result = api_->cuptiActivityFlushAll(forced ? kFlushForced : 0);
   if (result == kCuptiSuccess) return;
-  std::string text = absl::StrCat("records may be missing: ", Failure(call, result));
-  if (std::find(warnings_.begin(), warnings_.end(), text) == warnings_.end()) {
-    warnings_.push_back(std::move(text));
-  }
+  report_.WarnOnce(
+      absl::StrCat("records may be missing: ", report_.Failure("cuptiActivityFlushAll", result)));
 }
 
 void Attachment::CountDropped() {
   if (Gone()) return;
-  call = "cuptiActivityGetNumDroppedRecords";
+  report_.call = "cuptiActivityGetNumDroppedRecords";
   size_t count = 0;
   if (api_->cuptiActivityGetNumDroppedRecords(nullptr, 0, &count) == kCuptiSuccess) {
     dropped_ += count;
@@ -332,15 +159,10 @@ void Attachment::Disable() {
   if (Gone()) return;
   const bool shared = TorchProfilerRecords();
   std::vector<uint32_t> left;
-  call = "cuptiActivityDisable";
+  report_.call = "cuptiActivityDisable";
   for (const uint32_t kind : std::exchange(enabled_, {})) {
     if (LeftKinds::NeverDisable(api_->version, kind)) {
       LeftKinds::Get().SetKernelsStay(true);
-      warnings_.push_back(absl::StrCat(
-          "CUPTI ", CuptiVersionText(api_->version),
-          " goes on tracing kernels after the capture, which may slow the job a little: to switch "
-          "that off can block a process that uses CUDA graphs for ever, before CUDA 13.0 update "
-          "1"));
       continue;
     }
     if (shared && LeftKinds::MayBeShared(kind)) {
@@ -349,13 +171,13 @@ void Attachment::Disable() {
     }
     const CuptiResult result = api_->cuptiActivityDisable(kind);
     if (result != kCuptiSuccess) {
-      warnings_.push_back(
-          absl::StrCat("tracing could not be switched off: ", Failure(call, result)));
+      report_.Warn(absl::StrCat("tracing could not be switched off: ",
+                                report_.Failure(report_.call, result)));
     }
   }
   if (left.empty()) return;
   LeftKinds::Get().Leave(api_, left);
-  warnings_.emplace_back(
+  report_.Warn(
       "torch.profiler began to record during this capture: GPU records from then on are its own, "
       "and tracing stays on until its recording has ended");
 }
@@ -385,55 +207,54 @@ void Attachment::NoteFinalized() {
 }
 
 void Attachment::Unsubscribe() {
+  attributes_.Restore();
+  subscription_.End();
+  // Last: until here CUPTI may report that it has detached itself, and no further report comes.
   if (Gone()) NoteFinalized();
-  RestoreAttributes();
-  if (!std::exchange(subscribed_, false) || Gone()) return;
-  call = "cuptiUnsubscribe";
-  const CuptiResult result = api_->cuptiUnsubscribe(subscriber_);
-  subscriber_ = nullptr;
-  if (result != kCuptiSuccess) {
-    warnings_.push_back(absl::StrCat("CUPTI stays attached: ", Failure(call, result)));
-  }
 }
 
 void Attachment::Detach(bool finalize, absl::Duration wait) {
   TakeBack();
-  if (!finalize || !was_free_ || Gone()) return Unsubscribe();
+  if (!finalize || !Finalize(wait)) Unsubscribe();
+  if (!LeftKinds::Get().kernels_stay()) return;
+  report_.Warn(absl::StrCat(
+      "CUPTI ", CuptiVersionText(api_->version),
+      " goes on tracing kernels after the capture, which may slow the job a little: to switch "
+      "that off can block a process that uses CUDA graphs for ever, before CUDA 13.0 update 1"));
+}
+
+bool Attachment::Finalize(absl::Duration wait) {
+  if (!subscription_.was_free() || Gone()) return false;
   if (TorchProfilerRecords() || !LeftKinds::Get().empty()) {
-    warnings_.emplace_back("CUPTI is not finalized: torch.profiler records");
-    return Unsubscribe();
+    report_.Warn("CUPTI is not finalized: torch.profiler records");
+    return false;
   }
-  RestoreAttributes();
+  attributes_.Restore();
+  if (!subscription_.Renew()) return false;
+  report_.call = "cuptiFinalize";
   CuptiResult result = kCuptiSuccess;
-  if (!subscribed_) {
-    call = "cuptiSubscribe";
-    result = api_->cuptiSubscribe(&subscriber_, &OnCallback, nullptr);
-    if (result != kCuptiSuccess) {
-      warnings_.push_back(
-          absl::StrCat("CUPTI is not finalized: ", Failure("cuptiSubscribe", result)));
-      return;
-    }
-    subscribed_ = true;
-  }
-  call = "cuptiFinalize";
-  const Detacher::Outcome outcome = Detacher::Get().Detach(api_, subscriber_, wait, &result);
+  const Detacher::Outcome outcome =
+      Detacher::Get().Detach(api_, subscription_.subscriber(), wait, &result);
   const std::string stays = "CUPTI stays loaded into CUDA, which may slow it a little";
   if (outcome != Detacher::Outcome::kDone) {
-    Unsubscribe();
-    warnings_.push_back(
+    report_.Warn(
         outcome == Detacher::Outcome::kNoCall
             ? absl::StrCat(stays,
                            ": it can be taken out only as a call returns that waits for the whole "
                            "context (cudaDeviceSynchronize, cuCtxSynchronize), and none did; the "
                            "next capture tries again")
-            : absl::StrCat(stays, result == kCuptiSuccess ? "" : ": ",
-                           result == kCuptiSuccess ? "" : Failure("cuptiEnableDomain", result)));
-    return;
+            : absl::StrCat(
+                  stays, result == kCuptiSuccess ? "" : ": ",
+                  result == kCuptiSuccess ? "" : report_.Failure("cuptiEnableDomain", result)));
+    return false;
   }
-  subscribed_ = false;
-  subscriber_ = nullptr;
-  if (result == kCuptiSuccess) return NoteFinalized();
-  warnings_.push_back(absl::StrCat(stays, ": ", Failure(call, result)));
+  subscription_.Forget();
+  if (result == kCuptiSuccess) {
+    NoteFinalized();
+    return true;
+  }
+  report_.Warn(absl::StrCat(stays, ": ", report_.Failure(report_.call, result)));
+  return false;
 }
 
 void Attachment::Undo() {
@@ -442,6 +263,6 @@ void Attachment::Undo() {
   Unsubscribe();
 }
 
-std::vector<std::string> Attachment::TakeWarnings() { return std::exchange(warnings_, {}); }
+std::vector<std::string> Attachment::TakeWarnings() { return report_.TakeWarnings(); }
 
 }  // namespace jobscope::cuda

@@ -5,16 +5,16 @@
 #define COLLECTORS_CUDA_TRACING_ATTACHMENT_H_
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/cuda/libraries/cupti_api.h"
+#include "collectors/cuda/tracing/activity_attributes.h"
+#include "collectors/cuda/tracing/call_report.h"
+#include "collectors/cuda/tracing/subscription.h"
 
 namespace jobscope::cuda {
 
@@ -30,7 +30,12 @@ struct TracingOptions {
 // may be read by any thread.
 class Attachment {
  public:
-  Attachment(const CuptiApi* api, const TracingOptions& options) : api_(api), options_(options) {}
+  Attachment(const CuptiApi* api, const TracingOptions& options)
+      : api_(api),
+        options_(options),
+        report_(api, options.driver_version),
+        subscription_(api, &report_),
+        attributes_(api, &report_) {}
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
@@ -55,22 +60,12 @@ class Attachment {
   const absl::Status& status() const { return status_; }
   uint64_t dropped() const { return dropped_; }
   bool finalized() const { return finalized_; }
+  const char* call() const { return report_.call; }  // the current or last call
   std::vector<std::string> TakeWarnings();
 
   std::atomic<bool> abandoned{false};
-  std::atomic<const char*> call{""};  // the current or last call
 
  private:
-  std::string Failure(const char* name, CuptiResult result, std::string_view owner = {}) const;
-  // Returns the current subscriber, if CUPTI names it.
-  std::string Owner();
-  // Returns false if there will be no GPU part; status() gives the reason.
-  bool Subscribe();
-  // Handles that somebody else is subscribed, or may want to be (`result`: success). True: tracing
-  // works without a subscription.
-  bool GoWithoutSubscription(CuptiResult result);
-  void SetAttributes();
-  void RestoreAttributes();
   void EnableUnifiedMemory();
   bool Enable(uint32_t kind, const char* what);
   void QuietNoisyCalls() const;
@@ -79,17 +74,17 @@ class Attachment {
   // idle and gives no others.
   void TakeBack();
   void Unsubscribe();
+  // Returns false if CUPTI stays in the process, with a warning if that was not known before.
+  bool Finalize(absl::Duration wait);
   void NoteFinalized();
 
   const CuptiApi* const api_;
   const TracingOptions options_;
+  CallReport report_;
+  Subscription subscription_;
+  ActivityAttributes attributes_;
   absl::Status status_;
-  Subscriber subscriber_ = nullptr;
-  bool subscribed_ = false;
-  bool was_free_ = false;  // nobody else was subscribed at Begin
   std::vector<uint32_t> enabled_;
-  std::optional<size_t> own_pool_limit_;  // CUPTI's, before jobscope lowered it
-  std::vector<std::string> warnings_;
   uint64_t dropped_ = 0;
   bool finalized_ = false;
 };

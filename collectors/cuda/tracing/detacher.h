@@ -27,7 +27,7 @@ class Detacher {
   Detacher& operator=(const Detacher&) = delete;
 
   enum class Outcome {
-    kDone,     // unsubscribed and finalized; `result` is of the failed call, or success
+    kDone,     // unsubscribed and finalized; `result` is that of cuptiFinalize
     kNoCall,   // no such call returned in time; nothing was done
     kRefused,  // CUPTI refused callbacks; nothing was done
   };

@@ -18,7 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "collectors/cuda/cuda_collector.h"
-#include "collectors/cuda/records/step_timeline.h"
+#include "collectors/cuda/events/step_timeline.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
 #include "collectors/cuda/tracing/left_kinds.h"
 #include "tests/collectors/cuda/fake_gpu.h"

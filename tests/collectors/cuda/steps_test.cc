@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "collectors/cuda/records/event_writer.h"
+#include "collectors/cuda/events/event_writer.h"
 #include "common/xspace/segment/trace_planes.h"
 #include "tests/collectors/cuda/collector_fixture.h"
 

@@ -383,6 +383,26 @@ TEST_F(CudaStopTest, LaunchesWhoseKernelsBeganAfterTheEndAreCounted) {
   EXPECT_EQ(told, 3u);
 }
 
+// A busy machine may have left all buffers full. A launch that is written before its kernel has been
+// read shows that it was not held.
+TEST_F(CudaStopTest, WhatIsReadAtTheEndIsHeldWithinTheLimit) {
+  options_.limits.held_bytes = 0;
+  Begin();
+  const uint32_t correlation = FakeGpu::NextCorrelation();
+  const uint64_t called_ns = RealtimeNs();
+  const cuda::Activity kernel = FakeGpu::Kernel(kAdd, correlation, called_ns + 5'000, 1'000);
+  EXPECT_TRUE(gpu().Deliver(
+      Encode(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, called_ns), 130001)));
+  EXPECT_TRUE(gpu().Deliver(Encode(kernel, 130001)));
+  const uint64_t old = session().Now() + 200'000'000;
+  while (session().Now() < old) std::this_thread::yield();  // recent ones are always held
+  session().Stop();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named("cudaLaunchKernel").size(), 1u);
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+}
+
 TEST_F(CudaStopTest, ACaptureThatNeverStartsGivesItsMemoryBack) {
   constexpr size_t kRecorded = 40;  // buffers
   options_.buffer_bytes = 64 * cuda::BufferPool::kBufferBytes;

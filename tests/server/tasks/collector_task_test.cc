@@ -3,12 +3,15 @@
 // Deadlines of verbs, on a machine that has no processor for the collector's thread.
 #include "server/tasks/collector_task.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/common/threads/starved.h"
 #include "tests/common/threads/starved_start.h"
@@ -19,6 +22,7 @@ namespace {
 
 using Clock = CollectorTask::Clock;
 using std::chrono::milliseconds;
+using ::testing::ElementsAre;
 
 // Its Stop computes, on a thread that runs where nobody else wants to.
 class StarvedCollector : public FakeCollector {
@@ -96,6 +100,33 @@ TEST(CollectorTaskTest, AThreadThatBlocksIsGivenUp) {
   EXPECT_EQ(task->abandoned_in(), Verb::kArm);
   collector.Release();
   while (slot->wedged_in() != Verb::kNone) std::this_thread::yield();
+}
+
+// A collector may hold something for its process until its Report, as CUDA's holds CUPTI.
+TEST(CollectorTaskTest, AnAbandonedCollectorReportsOnceItReturns) {
+  for (const std::string& verb : std::vector<std::string>{"arm", "stop", "report"}) {
+    SCOPED_TRACE(verb);
+    FakeCollector collector("blocked");
+    collector.HangIn(verb);
+    collector.FailIn("stop", absl::UnavailableError("there is no store to write to"));
+    const auto slot = std::make_shared<CollectorSlot>(&collector);
+    std::shared_ptr<CollectorTask> task;
+    ASSERT_TRUE(CollectorTask::Start(slot, std::make_shared<SessionContext>(), &task).ok());
+    task->PostArm({});
+    if (verb != "arm") {
+      ASSERT_TRUE(task->Await(Clock::time_point::max()));
+      task->PostStop(1);
+    }
+    if (verb == "report") {
+      ASSERT_TRUE(task->Await(Clock::time_point::max()));
+      task->PostReport();
+    }
+    ASSERT_TRUE(collector.AwaitCalls(verb, 1));
+    EXPECT_FALSE(task->Await(Clock::now() + milliseconds(10)));
+    collector.Release();
+    while (slot->wedged_in() != Verb::kNone) std::this_thread::yield();
+    EXPECT_THAT(collector.calls(), ElementsAre("arm", "stop", "report"));
+  }
 }
 
 }  // namespace

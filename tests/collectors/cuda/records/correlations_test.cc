@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "collectors/cuda/records/event_writer.h"
+#include "collectors/cuda/records/api_calls.h"
+#include "collectors/cuda/records/timed_activity.h"
 
 namespace jobscope::cuda {
 namespace {
@@ -16,12 +17,12 @@ TEST(CorrelationsTest, AreBoundedHoweverManyCallsThereAre) {
   constexpr uint64_t kSecond = 1'000'000'000;
   constexpr uint32_t kIds = 4'000'000;
   const Window window;
-  EventWriter::Call calls[3];
+  ApiCall calls[3];
   calls[0].may_have_work = false;  // cudaEventQuery
   calls[2].launches = true;
   for (size_t i = 0; i < 3; ++i) {
     SCOPED_TRACE(i);
-    const EventWriter::Call& call = calls[i];
+    const ApiCall& call = calls[i];
     Correlations correlations;
     size_t most = 0;
     uint64_t last_forgotten = 0;
@@ -46,7 +47,7 @@ TEST(CorrelationsTest, AreBoundedHoweverManyCallsThereAre) {
 
 // A process that exits does not wait for what is held.
 TEST(CorrelationsTest, AWaitIsSettledWithoutItsCall) {
-  EventWriter::Call call;
+  ApiCall call;
   call.may_have_work = false;  // cudaStreamSynchronize
   Correlations correlations;
   TimedActivity timed;

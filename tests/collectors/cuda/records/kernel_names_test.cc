@@ -28,34 +28,5 @@ TEST(KernelNamesTest, LaunchesAreCalledAfterTheShortName) {
   EXPECT_EQ(names.Name(names.Find(giant.c_str())).size(), kMaxNameBytes);
 }
 
-TEST(KernelNamesTest, CallsLoseTheirVersion) {
-  EXPECT_EQ(ApiName("cudaLaunchKernel_v7000"), "cudaLaunchKernel");
-  EXPECT_EQ(ApiName("cudaLaunchKernel_ptsz_v7000"), "cudaLaunchKernel");
-  EXPECT_EQ(ApiName("cuMemAlloc_v2"), "cuMemAlloc_v2");
-  EXPECT_EQ(ApiName("cuLaunchKernel_ptsz"), "cuLaunchKernel");
-  EXPECT_TRUE(IsLaunch("cudaLaunchKernelExC"));
-  EXPECT_TRUE(IsLaunch("cuGraphLaunch"));
-  EXPECT_FALSE(IsLaunch("cudaMemcpyAsync"));
-  for (const char* const of_the_host :
-       {"cudaLaunchHostFunc_v10000", "cudaLaunchHostFunc_v2_ptsz_v13020", "cuLaunchHostFunc",
-        "cuLaunchHostFunc_v2_ptsz"}) {
-    EXPECT_FALSE(IsLaunch(ApiName(of_the_host))) << of_the_host;
-  }
-}
-
-TEST(KernelNamesTest, CallsThatNeverCauseWorkAreKnown) {
-  for (const char* const name :
-       {"cudaEventQuery", "cudaStreamQuery", "cuEventQuery", "cudaEventRecord", "cudaGetLastError",
-        "cudaPeekAtLastError", "cudaDeviceSynchronize", "cuStreamWaitEvent", "cuCtxSetCurrent"}) {
-    EXPECT_TRUE(IsWithoutWork(name)) << name;
-  }
-  for (const char* const name :
-       {"cudaLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch", "cudaMemcpyAsync", "cudaMemset",
-        "cuMemcpyHtoD_v2", "cudaMemPrefetchAsync", "cudaStreamBeginCapture", "cudaStreamEndCapture",
-        "cudaFree", "CUDA runtime call 17"}) {
-    EXPECT_FALSE(IsWithoutWork(name)) << name;
-  }
-}
-
 }  // namespace
 }  // namespace jobscope::cuda

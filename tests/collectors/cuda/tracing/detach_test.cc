@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "collectors/cuda/libraries/cupti_api.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
 #include "collectors/cuda/tracing/finalize_policy.h"
+#include "collectors/cuda/tracing/left_kinds.h"
 #include "tests/again_if_busy.h"
 #include "tests/collectors/cuda/collector_fixture.h"
 
@@ -22,7 +24,6 @@ namespace jobscope {
 namespace {
 
 using cuda::Activity;
-using cuda::DecideFinalize;
 using cuda::FakeGpu;
 using cuda::FinalizeChoice;
 using cuda::RealtimeNs;
@@ -128,8 +129,37 @@ TEST_F(CudaDetachTest, CuptiIsTakenOutWhereThatVersionIsSafe) {
       } else {
         EXPECT_THAT(session().report().warnings, stays);
       }
+      // A CUPTI that is gone traces nothing.
+      const bool traces =
+          !expected && cuda::LeftKinds::NeverDisable(c.version, cuda::kKindConcurrentKernel);
+      const auto goes_on = Contains(HasSubstr("goes on tracing kernels")).Times(traces ? 1 : 0);
+      EXPECT_THAT(session().report().warnings, goes_on);
     }
   }
+}
+
+// CUPTI fails, and detaches itself, while it is being unsubscribed: no kernels stay traced, and the
+// next capture sets its limits again.
+TEST_F(CudaDetachTest, ACuptiThatFailsAtTheVeryEndTracesNoKernels) {
+  options_.cupti_library = UseVersion(27);
+  options_.finalize = FinalizeChoice::kNever;
+  Begin();
+  gpu().Emit(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000));
+  gpu().Hang("cuptiUnsubscribe");
+  std::thread cupti([] {
+    EXPECT_EQ(gpu().AwaitHang(), 1);
+    gpu().ReportState(1, 9, "the GPU is gone");
+    gpu().Release();
+  });
+  Finish();
+  cupti.join();
+  EXPECT_FALSE(cuda::LeftKinds::Get().kernels_stay());
+  EXPECT_THAT(session().report().warnings, Not(Contains(HasSubstr("goes on tracing kernels"))));
+  gpu().Reset(27);  // what was finalized has forgotten its attributes
+  driver_.reset();
+  Begin();
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 20u);
+  Finish();
 }
 
 TEST_F(CudaDetachTest, AGraphOfAnEarlierCaptureIsRemembered) {
@@ -381,6 +411,21 @@ TEST_F(CudaDetachTest, WithTwoGpusItStays) {
   EXPECT_THAT(session().report().warnings, Contains(HasSubstr("several GPUs")));
 }
 
+// Such a capture has looked at nothing that was recorded: one that is cancelled while it is armed.
+TEST_F(CudaDetachTest, AfterACaptureThatNeverStartedItStays) {
+  const ApplicationThread application;
+  ASSERT_TRUE(session().Arm().ok());
+  for (const uint32_t device : {0, 1}) {
+    Activity kernel = FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000);
+    kernel.device = device;
+    gpu().Emit(kernel);
+  }
+  session().Stop();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  EXPECT_EQ(gpu().IsSubscribed(), 0);
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("ended before its start")));
+}
+
 TEST_F(CudaDetachTest, ACuptiThatDoesNotTellOfCallsStays) {
   gpu().Fail("cuptiEnableDomain", 7, 1);  // after that of its own reports
   const ApplicationThread application;
@@ -394,6 +439,22 @@ TEST_F(CudaDetachTest, AFinalizeThatFailsIsSaid) {
   const ApplicationThread application;
   Capture();
   EXPECT_THAT(session().report().warnings, Contains(HasSubstr("cuptiFinalize: 999")));
+}
+
+// What was finalized is gone, whatever came before: nothing of it stays, and nothing says so.
+TEST_F(CudaDetachTest, AnUnsubscribeThatFailsDoesNotHideTheFinalizing) {
+  options_.cupti_library = UseVersion(27);
+  {
+    const ApplicationThread application;
+    Begin();
+    gpu().Emit(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000));
+    gpu().Fail("cuptiUnsubscribe", 1, 0);
+    Finish();
+  }
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
+  EXPECT_FALSE(cuda::LeftKinds::Get().kernels_stay());
+  EXPECT_THAT(session().report().warnings, IsEmpty());
+  gpu().Reset(27);  // the fake's subscription ends with the call that failed here
 }
 
 TEST_F(CudaDetachTest, AFinalizeThatHangsCostsTheGpuPartAndNotTheAnswer) {
@@ -430,15 +491,6 @@ TEST_F(CudaDetachTest, BuffersThatCuptiHeldAreNotLostForEverIfFinalizingTookTooL
     EXPECT_THAT(session().report().reason, HasSubstr("cuptiFinalize has not returned"));
     gpu().Release();
   }
-}
-
-TEST(FinalizePolicyTest, EveryRowHasItsReasonAndItsSource) {
-  for (const uint32_t version : {0u, 19u, 20u, 130000u}) {
-    EXPECT_FALSE(cuda::FinalizeRowOf(version).reason.empty()) << version;
-    EXPECT_FALSE(cuda::FinalizeRowOf(version).source.empty()) << version;
-  }
-  EXPECT_THAT(DecideFinalize(22, true, FinalizeChoice::kByVersion).reason, HasSubstr("12.6"));
-  EXPECT_EQ(DecideFinalize(22, true, FinalizeChoice::kNever).reason, "");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/cuda/records/event_writer.h"
+#include "collectors/cuda/events/event_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,10 +70,11 @@ class EventWriterTest : public ::testing::Test {
   GatedSink sink_{&store_};
   xspace::Names names_{&sink_};
   const CuptiApi api_{};
+  ApiCalls calls_{&api_};
   KernelNames kernels_;
   ThreadNames threads_;
   Window window_;
-  EventWriter writer_{&sink_, &names_, &api_, &kernels_, &threads_, &window_};
+  EventWriter writer_{&sink_, &names_, &calls_, &kernels_, &threads_, &window_};
 };
 
 // The store is full while the first events come, and has room again for the second ones.

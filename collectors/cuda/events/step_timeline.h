@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finds the training step of an instant.
-#ifndef COLLECTORS_CUDA_RECORDS_STEP_TIMELINE_H_
-#define COLLECTORS_CUDA_RECORDS_STEP_TIMELINE_H_
+#ifndef COLLECTORS_CUDA_EVENTS_STEP_TIMELINE_H_
+#define COLLECTORS_CUDA_EVENTS_STEP_TIMELINE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -40,4 +40,4 @@ class StepTimeline {
 
 }  // namespace jobscope::cuda
 
-#endif  // COLLECTORS_CUDA_RECORDS_STEP_TIMELINE_H_
+#endif  // COLLECTORS_CUDA_EVENTS_STEP_TIMELINE_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/cuda/records/step_timeline.h"
+#include "collectors/cuda/events/step_timeline.h"
 
 #include <algorithm>
 #include <utility>

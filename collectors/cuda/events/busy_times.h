@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The times at which one timeline of a GPU has events.
-#ifndef COLLECTORS_CUDA_RECORDS_BUSY_TIMES_H_
-#define COLLECTORS_CUDA_RECORDS_BUSY_TIMES_H_
+#ifndef COLLECTORS_CUDA_EVENTS_BUSY_TIMES_H_
+#define COLLECTORS_CUDA_EVENTS_BUSY_TIMES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -33,4 +33,4 @@ class BusyTimes {
 
 }  // namespace jobscope::cuda
 
-#endif  // COLLECTORS_CUDA_RECORDS_BUSY_TIMES_H_
+#endif  // COLLECTORS_CUDA_EVENTS_BUSY_TIMES_H_

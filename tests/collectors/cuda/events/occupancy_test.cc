@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/cuda/records/occupancy.h"
+#include "collectors/cuda/events/occupancy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/cuda/records/activity_names.h"
+#include "collectors/cuda/events/activity_names.h"
 
 #include <array>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/cuda/records/busy_times.h"
+#include "collectors/cuda/events/busy_times.h"
 
 #include <algorithm>
 #include <iterator>

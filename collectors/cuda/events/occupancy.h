@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef COLLECTORS_CUDA_RECORDS_OCCUPANCY_H_
-#define COLLECTORS_CUDA_RECORDS_OCCUPANCY_H_
+#ifndef COLLECTORS_CUDA_EVENTS_OCCUPANCY_H_
+#define COLLECTORS_CUDA_EVENTS_OCCUPANCY_H_
 
 #include <optional>
 
@@ -18,4 +18,4 @@ std::optional<double> OccupancyPercent(const Activity& kernel, const DeviceInfo&
 
 }  // namespace jobscope::cuda
 
-#endif  // COLLECTORS_CUDA_RECORDS_OCCUPANCY_H_
+#endif  // COLLECTORS_CUDA_EVENTS_OCCUPANCY_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Converts numbers in CUPTI's records to text.
-#ifndef COLLECTORS_CUDA_RECORDS_ACTIVITY_NAMES_H_
-#define COLLECTORS_CUDA_RECORDS_ACTIVITY_NAMES_H_
+#ifndef COLLECTORS_CUDA_EVENTS_ACTIVITY_NAMES_H_
+#define COLLECTORS_CUDA_EVENTS_ACTIVITY_NAMES_H_
 
 #include <cstdint>
 #include <string>
@@ -31,4 +31,4 @@ std::string_view UnifiedMemoryName(uint8_t counter);
 
 }  // namespace jobscope::cuda
 
-#endif  // COLLECTORS_CUDA_RECORDS_ACTIVITY_NAMES_H_
+#endif  // COLLECTORS_CUDA_EVENTS_ACTIVITY_NAMES_H_
