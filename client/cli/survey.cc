@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/cli/exit.h"
+#include "client/cli/exit_code.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/targets.h"
 #include "client/rpc/call_threads.h"
@@ -27,7 +28,7 @@
 #include "client/rpc/dial.h"
 #include "client/rpc/unary_calls.h"
 #include "client/terminal/table.h"
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 #include "common/net/endpoint.h"
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
@@ -37,7 +38,7 @@ namespace jobscope {
 namespace {
 
 struct Answer {
-  Verdict verdict;
+  WorkerOutcome outcome;
   ManifestWorker account;
 };
 
@@ -121,14 +122,14 @@ Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
   size_t delivered = 0;
   for (size_t i = 0; i < taken.size(); ++i) {
     ManifestWorker account = std::move(taken[i]->account);
-    const Verdict& verdict = taken[i]->verdict;
-    delivered += IsDelivery(verdict.outcome) ? 1 : 0;
+    const WorkerOutcome& outcome = taken[i]->outcome;
+    delivered += IsDelivery(outcome.kind) ? 1 : 0;
     account.address = endpoints[i].address;
     account.name = stems[i];
-    account.outcome = verdict.outcome;
-    account.phase = verdict.phase;
-    account.reason = verdict.reason;
-    account.grpc_code = verdict.grpc_code;
+    account.outcome = outcome.kind;
+    account.phase = outcome.phase;
+    account.reason = outcome.reason;
+    account.grpc_code = outcome.grpc_code;
     account.attempts = 1;
     manifest.workers.push_back(std::move(account));
   }
@@ -155,13 +156,13 @@ int Survey(const Flags& flags, const char* verb, const Question& question,
 Answer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& response, bool connected,
                   absl::Duration timeout) {
   Answer answer;
-  answer.verdict = {Outcome::kOk, Phase::kDone, "", std::nullopt};
+  answer.outcome = {Outcome::kOk, Phase::kDone, "", std::nullopt};
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     answer.account.protocol = Protocol::kTensorflow;
-    answer.verdict.reason =
+    answer.outcome.reason =
         "not a jobscope worker: traces only, no account of losses, no common clock";
   } else if (!status.ok()) {
-    answer.verdict = JudgeDescribe(status, connected, timeout);
+    answer.outcome = JudgeDescribe(status, connected, timeout);
   } else {
     // The best protocol that it speaks.
     answer.account.protocol = response.streams() ? Protocol::kNative : Protocol::kTensorflow;
@@ -191,9 +192,9 @@ void CloseServer(const Asked* worker, absl::Duration timeout, std::function<void
           Answer answer;
           if (explained.ok()) {
             answer.account.protocol = Protocol::kNative;
-            answer.verdict = {Outcome::kOk, Phase::kDone, "the server is closed", std::nullopt};
+            answer.outcome = {Outcome::kOk, Phase::kDone, "the server is closed", std::nullopt};
           } else {
-            answer.verdict = JudgeDescribe(explained, worker->connected(), timeout);
+            answer.outcome = JudgeDescribe(explained, worker->connected(), timeout);
           }
           done(std::move(answer));
         });
@@ -231,9 +232,9 @@ int RunStop(const Flags& flags) {
       answer.account.protocol = native ? Protocol::kNative : Protocol::kTensorflow;
       if (!status.ok()) {
         answer.account.protocol.reset();
-        answer.verdict = JudgeDescribe(status, worker->connected(), timeout);
+        answer.outcome = JudgeDescribe(status, worker->connected(), timeout);
       } else {
-        answer.verdict = {Outcome::kOk, Phase::kDone,
+        answer.outcome = {Outcome::kOk, Phase::kDone,
                           !native ? "asked to stop; a stock worker does not say whether it did"
                           : stopped.empty() ? "no such session was recording"
                                             : stopped,

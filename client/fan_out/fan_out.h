@@ -17,8 +17,8 @@
 #include "client/fan_out/roster.h"
 #include "client/fan_out/step_plan.h"
 #include "client/terminal/progress.h"
-#include "client/worker/verdict.h"
 #include "client/worker/worker_client.h"
+#include "client/worker/worker_outcome.h"
 #include "common/net/endpoint.h"
 #include "common/options/recording_options.h"
 #include "common/run/manifest.h"
@@ -80,7 +80,7 @@ struct StartFacts {
 
 // Writes a delivery to disk; runs in a write thread.
 using DeliveryWriter =
-    std::function<Verdict(size_t index, Delivery* delivery, ManifestWorker* account)>;
+    std::function<WorkerOutcome(size_t index, Delivery* delivery, ManifestWorker* account)>;
 
 class FanOutState;
 
@@ -95,7 +95,7 @@ class FanOut {
   FanOut(const FanOut&) = delete;
   FanOut& operator=(const FanOut&) = delete;
 
-  // Blocks until each worker has its verdict: at most connect and arm time and back-offs, then
+  // Blocks until each worker has its outcome: at most connect and arm time and back-offs, then
   // delay, duration and transfer time. Call it once.
   std::vector<WorkerResult> Run();
 

@@ -251,18 +251,18 @@ void FanOutState::OnArmed(size_t index, const grpc::Status& status, const v1::Ar
   start_.OnArmed(index, SteadyNow());
 }
 
-void FanOutState::RetryOrFinish(size_t index, Verdict verdict, absl::Duration at_least) {
+void FanOutState::RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration at_least) {
   Slot& slot = roster_[index];
-  if (interrupted_ || !IsWorthRetrying(verdict.outcome) ||
+  if (interrupted_ || !IsWorthRetrying(outcome.kind) ||
       slot.attempt - slot.rearms >= options_.attempts) {
-    Finish(index, std::move(verdict));
+    Finish(index, std::move(outcome));
     return;
   }
   slot.worker.reset();
   // If the worker says when it will be free, asks again right after that.
   const absl::Duration known = std::min(at_least, options_.times.max_backoff);
   roster_.BackOff(index, SteadyNow() + std::max(backoff_.After(slot.attempt), known));
-  slot.result.verdict = std::move(verdict);
+  slot.result.outcome = std::move(outcome);
 }
 
 void FanOutState::Warn(size_t index, std::string text) {
@@ -315,55 +315,55 @@ void FanOutState::OnEnded(size_t index, const grpc::Status& status,
     const Moment moment = !recording || now < slot.start ? Moment::kBeforeStart
                           : now < slot.end               ? Moment::kRecording
                                                          : Moment::kAfterEnd;
-    Verdict verdict = JudgeCapture(status, moment);
+    WorkerOutcome outcome = JudgeCapture(status, moment);
     const bool stock = !slot.streams && !slot.described;
-    if (stock && moment == Moment::kAfterEnd && verdict.outcome == Outcome::kDied) {
-      absl::StrAppend(&verdict.reason,
+    if (stock && moment == Moment::kAfterEnd && outcome.kind == Outcome::kDied) {
+      absl::StrAppend(&outcome.reason,
                       "; a stock worker's process aborts if its trace exceeds 2 GiB: record for a "
                       "shorter time, or at a lower level");
     }
-    if (slot.stopped && verdict.outcome != Outcome::kBusy) {
-      verdict.reason = absl::StrCat("interrupted: ", verdict.reason);
+    if (slot.stopped && outcome.kind != Outcome::kBusy) {
+      outcome.reason = absl::StrCat("interrupted: ", outcome.reason);
     }
-    RetryOrFinish(index, std::move(verdict), absl::ZeroDuration());
+    RetryOrFinish(index, std::move(outcome), absl::ZeroDuration());
     return;
   }
   roster_.Move(index, Stage::kWriting);
   pool_.Run([this, index, post = Letters(index), account = slot.result.account,
              delivery = std::move(delivery)]() mutable {
-    Verdict verdict = writer_(index, delivery.get(), &account);
+    WorkerOutcome outcome = writer_(index, delivery.get(), &account);
     // Frees its file or memory before the next one is written.
     delivery.reset();
-    post([this, index, verdict = std::move(verdict), account = std::move(account)]() mutable {
-      OnWritten(index, std::move(verdict), std::move(account));
+    post([this, index, outcome = std::move(outcome), account = std::move(account)]() mutable {
+      OnWritten(index, std::move(outcome), std::move(account));
     });
   });
 }
 
-void FanOutState::OnWritten(size_t index, Verdict verdict, ManifestWorker account) {
+void FanOutState::OnWritten(size_t index, WorkerOutcome outcome, ManifestWorker account) {
   Slot& slot = roster_[index];
   slot.result.account = std::move(account);
   if (slot.streams && !slot.clock.has_value()) slot.result.account.aligned = false;
-  Finish(index, std::move(verdict));
+  Finish(index, std::move(outcome));
 }
 
-void FanOutState::Finish(size_t index, Verdict verdict) {
+void FanOutState::Finish(size_t index, WorkerOutcome outcome) {
   Slot& slot = roster_[index];
-  tally_.OnFinished(verdict.outcome);
-  if (!IsDelivery(verdict.outcome)) {
-    progress_->Line(absl::StrCat(slot.endpoint.address, ": ", Name(verdict.outcome), " (",
-                                 Name(verdict.phase), "): ", verdict.reason));
+  tally_.OnFinished(outcome.kind);
+  if (!IsDelivery(outcome.kind)) {
+    progress_->Line(absl::StrCat(slot.endpoint.address, ": ", Name(outcome.kind), " (",
+                                 Name(outcome.phase), "): ", outcome.reason));
     // Counts of a missing trace would enter the totals.
     slot.result.account.events.reset();
     slot.result.account.lost.reset();
   }
-  slot.result.verdict = std::move(verdict);
+  slot.result.outcome = std::move(outcome);
   slot.result.account.attempts = slot.attempt;
   roster_.Move(index, Stage::kDone);
   slot.worker.reset();  // cancels what is in flight
 }
 
-void FanOutState::FinishUnstarted(const Verdict& verdict) {
+void FanOutState::FinishUnstarted(const WorkerOutcome& outcome) {
   for (size_t i = 0; i < roster_.size(); ++i) {
     switch (roster_[i].stage) {
       case Stage::kRecording:
@@ -371,7 +371,7 @@ void FanOutState::FinishUnstarted(const Verdict& verdict) {
       case Stage::kDone:
         break;
       default:
-        Finish(i, verdict);
+        Finish(i, outcome);
     }
   }
 }

@@ -68,7 +68,7 @@ class FanOutState : private StartCoordinator::Host {
   void FallBack(size_t index);
   void Arm(size_t index);
   void OnArmed(size_t index, const grpc::Status& status, const v1::Armed& armed, uint64_t at_ns);
-  void RetryOrFinish(size_t index, Verdict verdict, absl::Duration at_least);
+  void RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration at_least);
 
   // The common start.
   absl::Duration StallTime() const override;
@@ -79,10 +79,10 @@ class FanOutState : private StartCoordinator::Host {
   void OnProgress(size_t index, v1::Progress progress, uint64_t at_ns);
   void OnNote(size_t index, const std::string& text);
   void OnEnded(size_t index, const grpc::Status& status, std::unique_ptr<Delivery> delivery);
-  void OnWritten(size_t index, Verdict verdict, ManifestWorker account);
-  void Finish(size_t index, Verdict verdict);
+  void OnWritten(size_t index, WorkerOutcome outcome, ManifestWorker account);
+  void Finish(size_t index, WorkerOutcome outcome);
   // Finishes the workers that have not begun to record.
-  void FinishUnstarted(const Verdict& verdict) override;
+  void FinishUnstarted(const WorkerOutcome& outcome) override;
   void OnInterrupt();
 
   void Wake(absl::Time now);

@@ -18,8 +18,8 @@
 
 #include "absl/time/time.h"
 #include "client/clock/clock_sync.h"
-#include "client/worker/verdict.h"
 #include "client/worker/worker_client.h"
+#include "client/worker/worker_outcome.h"
 #include "common/net/endpoint.h"
 #include "common/run/manifest.h"
 
@@ -40,8 +40,8 @@ enum class Stage {
 inline constexpr size_t kStages = 10;
 
 struct WorkerResult {
-  Verdict verdict;
-  ManifestWorker account;  // without outcome, phase, reason, grpc_code: those are in the verdict
+  WorkerOutcome outcome;
+  ManifestWorker account;  // without the fields of `outcome`
 };
 
 // One worker. Only the roster changes `stage`, `attempt`, `wake`, `stalls` and `end`. Times are

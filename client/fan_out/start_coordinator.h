@@ -39,7 +39,7 @@ class StartCoordinator {
     // Adds a warning to the worker's entry in the manifest.
     virtual void Warn(size_t index, std::string text) = 0;
     // Finishes the workers that have not begun to record.
-    virtual void FinishUnstarted(const Verdict& verdict) = 0;
+    virtual void FinishUnstarted(const WorkerOutcome& outcome) = 0;
     // The time after which a measurement gives its place among max_parallel to another.
     virtual absl::Duration StallTime() const = 0;
     // Runs after the instant was sent to all armed workers.

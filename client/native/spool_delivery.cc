@@ -17,7 +17,7 @@
 namespace jobscope {
 namespace {
 
-Verdict Failed(Phase phase, std::string reason) {
+WorkerOutcome Failed(Phase phase, std::string reason) {
   return {Outcome::kFailed, phase, std::move(reason), std::nullopt};
 }
 
@@ -71,18 +71,18 @@ std::optional<v1::Summary> FindSummary(const xspace::ItemIndex& index) {
 
 SpoolDelivery::SpoolDelivery(SpooledCapture capture) : capture_(std::move(capture)) {}
 
-Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& stem,
-                             ManifestWorker* account) {
+WorkerOutcome SpoolDelivery::Write(const RunDirectory& directory, const std::string& stem,
+                                   ManifestWorker* account) {
   account->protocol = Protocol::kNative;
   account->aligned = capture_.start.clock.has_value();
   FillClocks(account);
-  Verdict verdict = WriteTrace(directory, stem, account);
-  AddWarnings(verdict, account);
-  return verdict;
+  WorkerOutcome outcome = WriteTrace(directory, stem, account);
+  AddWarnings(outcome, account);
+  return outcome;
 }
 
-Verdict SpoolDelivery::WriteTrace(const RunDirectory& directory, const std::string& stem,
-                                  ManifestWorker* account) {
+WorkerOutcome SpoolDelivery::WriteTrace(const RunDirectory& directory, const std::string& stem,
+                                        ManifestWorker* account) {
   if (!capture_.disk_error.ok()) {
     return Failed(Phase::kWrite, std::string(capture_.disk_error.message()));
   }
@@ -124,7 +124,7 @@ Verdict SpoolDelivery::WriteTrace(const RunDirectory& directory, const std::stri
   std::optional<xspace::Assembler> assembler = *std::move(made);
   const std::vector<xspace::Part> parts = assembler->parts();
   ManifestWorker judged;
-  Verdict verdict;
+  WorkerOutcome outcome;
   for (size_t i = 0; i < parts.size(); ++i) {
     absl::Status written = WritePart(*assembler, i, directory, stem, &file);
     if (written.ok() && i + 1 == parts.size()) {
@@ -134,7 +134,7 @@ Verdict SpoolDelivery::WriteTrace(const RunDirectory& directory, const std::stri
         const uint64_t steps = assembler->CountSteps();
         if (steps > 0) judged.steps = steps;
       }
-      verdict = Judge(summary, assembler->events(), assembler->unreadable(), &judged);
+      outcome = Judge(summary, assembler->events(), assembler->unreadable(), &judged);
       // Frees memory that is no longer read while the disk is busy.
       assembler.reset();
       spooled.reset();
@@ -154,7 +154,7 @@ Verdict SpoolDelivery::WriteTrace(const RunDirectory& directory, const std::stri
   }
   judged.files = account->files;
   *account = std::move(judged);
-  return verdict;
+  return outcome;
 }
 
 std::string SpoolDelivery::LimitText() const {
@@ -181,11 +181,11 @@ void SpoolDelivery::FillClocks(ManifestWorker* account) const {
   account->clock_uncertainty_ns = UncertaintyAt(*clock, capture_.start.start_monotonic_ns);
 }
 
-void SpoolDelivery::AddWarnings(const Verdict& verdict, ManifestWorker* account) const {
+void SpoolDelivery::AddWarnings(const WorkerOutcome& outcome, ManifestWorker* account) const {
   const ReceivedItems& received = capture_.received;
   if (capture_.breaks > 0) {
     // The worker has accounted for every event, and it is in the file.
-    const bool whole = (verdict.outcome == Outcome::kOk || verdict.outcome == Outcome::kEmpty) &&
+    const bool whole = (outcome.kind == Outcome::kOk || outcome.kind == Outcome::kEmpty) &&
                        account->lost == 0u && received.empty_items + received.unknown_items == 0;
     const std::string times =
         capture_.breaks == 1 ? "once" : absl::StrCat(capture_.breaks, " times");
@@ -212,12 +212,12 @@ void SpoolDelivery::AddWarnings(const Verdict& verdict, ManifestWorker* account)
   }
 }
 
-Verdict SpoolDelivery::Judge(std::optional<v1::Summary> summary, uint64_t events,
-                             const absl::Status& unreadable, ManifestWorker* account) const {
+WorkerOutcome SpoolDelivery::Judge(std::optional<v1::Summary> summary, uint64_t events,
+                                   const absl::Status& unreadable, ManifestWorker* account) const {
   if (!summary.has_value()) {
-    Verdict verdict = JudgeWithoutSummary(events, account);
-    if (!unreadable.ok()) verdict.reason = WithReason(UnreadableText(unreadable), verdict.reason);
-    return verdict;
+    WorkerOutcome outcome = JudgeWithoutSummary(events, account);
+    if (!unreadable.ok()) outcome.reason = WithReason(UnreadableText(unreadable), outcome.reason);
+    return outcome;
   }
   const ReceivedItems& received = capture_.received;
   if (!unreadable.ok()) {
@@ -225,22 +225,22 @@ Verdict SpoolDelivery::Judge(std::optional<v1::Summary> summary, uint64_t events
              &*summary);
   }
   if (received.limited()) LeaveOut(received.left_out_events, LossCause::kMaxTrace, &*summary);
-  Verdict verdict = JudgeOwnTrace(*summary, events, account);
+  WorkerOutcome outcome = JudgeOwnTrace(*summary, events, account);
   if (!unreadable.ok()) {
-    verdict.outcome = Outcome::kTruncated;
-    verdict.phase = Phase::kTransfer;
-    verdict.reason = WithReason(UnreadableText(unreadable), CollectorReasons(*account));
+    outcome.kind = Outcome::kTruncated;
+    outcome.phase = Phase::kTransfer;
+    outcome.reason = WithReason(UnreadableText(unreadable), CollectorReasons(*account));
   }
   if (received.limited()) {
-    verdict.outcome = Outcome::kTruncated;
-    verdict.reason = WithReason(absl::StrCat(received.limit_reached, " after ",
+    outcome.kind = Outcome::kTruncated;
+    outcome.reason = WithReason(absl::StrCat(received.limit_reached, " after ",
                                              received.last_start_ps / 1'000'000'000, " ms"),
                                 CollectorReasons(*account));
   }
-  return verdict;
+  return outcome;
 }
 
-Verdict SpoolDelivery::JudgeWithoutSummary(uint64_t events, ManifestWorker* account) const {
+WorkerOutcome SpoolDelivery::JudgeWithoutSummary(uint64_t events, ManifestWorker* account) const {
   const StartCall& start = capture_.start;
   account->events = events;
   if (start.clock.has_value()) {
@@ -249,10 +249,10 @@ Verdict SpoolDelivery::JudgeWithoutSummary(uint64_t events, ManifestWorker* acco
         static_cast<int64_t>(static_cast<uint64_t>(start.zero_unix_ns) +
                              static_cast<uint64_t>(start.clock->realtime_offset_ns));
   }
-  Verdict verdict{Outcome::kTruncated, Phase::kRecord, WhyIncomplete(), std::nullopt};
-  if (capture_.after_end) verdict.phase = Phase::kTransfer;
-  if (!capture_.status.ok()) verdict.grpc_code = static_cast<int>(capture_.status.error_code());
-  return verdict;
+  WorkerOutcome outcome{Outcome::kTruncated, Phase::kRecord, WhyIncomplete(), std::nullopt};
+  if (capture_.after_end) outcome.phase = Phase::kTransfer;
+  if (!capture_.status.ok()) outcome.grpc_code = static_cast<int>(capture_.status.error_code());
+  return outcome;
 }
 
 std::string SpoolDelivery::WhyIncomplete() const {

@@ -17,8 +17,8 @@
 #include "client/native/item_receiver.h"
 #include "client/run/spool.h"
 #include "client/run/spool_index.h"
-#include "client/worker/verdict.h"
 #include "client/worker/worker_client.h"
+#include "client/worker/worker_outcome.h"
 #include "common/run/manifest.h"
 #include "common/run/run_directory.h"
 
@@ -51,23 +51,23 @@ class SpoolDelivery : public Delivery {
   explicit SpoolDelivery(SpooledCapture capture);
 
   // Writes the trace; part k > 1 goes to "<run>.part<k>". Parts appear one by one, each complete;
-  // if one cannot be written, earlier ones stay, and the verdict says so. Releases the spool.
-  Verdict Write(const RunDirectory& directory, const std::string& stem,
-                ManifestWorker* account) override;
+  // if one cannot be written, earlier ones stay, and the outcome says so. Releases the spool.
+  WorkerOutcome Write(const RunDirectory& directory, const std::string& stem,
+                      ManifestWorker* account) override;
 
  private:
-  Verdict WriteTrace(const RunDirectory& directory, const std::string& stem,
-                     ManifestWorker* account);
+  WorkerOutcome WriteTrace(const RunDirectory& directory, const std::string& stem,
+                           ManifestWorker* account);
   // `unreadable`: the item before which the trace ends.
-  Verdict Judge(std::optional<v1::Summary> summary, uint64_t events, const absl::Status& unreadable,
-                ManifestWorker* account) const;
-  Verdict JudgeWithoutSummary(uint64_t events, ManifestWorker* account) const;
+  WorkerOutcome Judge(std::optional<v1::Summary> summary, uint64_t events,
+                      const absl::Status& unreadable, ManifestWorker* account) const;
+  WorkerOutcome JudgeWithoutSummary(uint64_t events, ManifestWorker* account) const;
   std::string WhyIncomplete() const;
   std::string HowItBroke() const;
   std::string LimitText() const;
   std::string UnknownText() const;
   void FillClocks(ManifestWorker* account) const;
-  void AddWarnings(const Verdict& verdict, ManifestWorker* account) const;
+  void AddWarnings(const WorkerOutcome& outcome, ManifestWorker* account) const;
 
   SpooledCapture capture_;
 };

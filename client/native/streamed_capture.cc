@@ -9,7 +9,7 @@
 #include "client/native/stream_end.h"
 #include "client/wire/native_messages.h"
 #include "client/wire/worker_message.h"
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 #include "common/clock/monotonic.h"
 #include "common/process/pid_space.h"
 #include "rpc/server_ended.h"

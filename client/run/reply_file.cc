@@ -34,7 +34,7 @@ namespace {
 // is mapped: otherwise the two add up.
 constexpr uint64_t kTrimBytes = 8 << 20;
 
-Verdict Failed(Phase phase, std::string reason) {
+WorkerOutcome Failed(Phase phase, std::string reason) {
   return {Outcome::kFailed, phase, std::move(reason), std::nullopt};
 }
 
@@ -86,8 +86,8 @@ absl::StatusOr<xspace::XSpaceScan> ScanFile(const std::string& path) {
   return xspace::ScanXSpace(std::string_view(static_cast<const char*>(bytes), size));
 }
 
-Verdict JudgeForeignTrace(const xspace::XSpaceScan& scan, const ReplyContext& context,
-                          ManifestWorker* account) {
+WorkerOutcome JudgeForeignTrace(const xspace::XSpaceScan& scan, const ReplyContext& context,
+                                ManifestWorker* account) {
   account->aligned = false;
   account->events = scan.events;
   if (scan.profile_start_time_ns.has_value()) {
@@ -109,8 +109,8 @@ Verdict JudgeForeignTrace(const xspace::XSpaceScan& scan, const ReplyContext& co
   return {Outcome::kOk, Phase::kDone, "", std::nullopt};
 }
 
-Verdict JudgeTrace(const xspace::XSpaceScan& scan, const ReplyContext& context,
-                   ManifestWorker* account) {
+WorkerOutcome JudgeTrace(const xspace::XSpaceScan& scan, const ReplyContext& context,
+                         ManifestWorker* account) {
   v1::Summary summary;
   if (scan.summary.has_value()) {
     if (summary.ParseFromString(*scan.summary)) {
@@ -123,9 +123,9 @@ Verdict JudgeTrace(const xspace::XSpaceScan& scan, const ReplyContext& context,
 
 // Handles an answer with neither xspace nor tool_data: an older stock server ignores emit_xspace
 // and writes to its own disk, which may be ours.
-Verdict JudgeAnswerWithoutTrace(const RunDirectory& directory, const std::string& stem,
-                                const ReplyIndex& index, const ReplyContext& context,
-                                ManifestWorker* account) {
+WorkerOutcome JudgeAnswerWithoutTrace(const RunDirectory& directory, const std::string& stem,
+                                      const ReplyIndex& index, const ReplyContext& context,
+                                      ManifestWorker* account) {
   const std::string path = absl::StrCat(directory.path(), "/", stem, ".xplane.pb");
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0) {
@@ -157,8 +157,9 @@ Verdict JudgeAnswerWithoutTrace(const RunDirectory& directory, const std::string
 
 }  // namespace
 
-Verdict WriteReply(const RunDirectory& directory, const std::string& stem,
-                   const ReplyContext& context, grpc::ByteBuffer* reply, ManifestWorker* account) {
+WorkerOutcome WriteReply(const RunDirectory& directory, const std::string& stem,
+                         const ReplyContext& context, grpc::ByteBuffer* reply,
+                         ManifestWorker* account) {
   const uint64_t reply_bytes = reply->Length();
   std::vector<grpc::Slice> slices;
   if (reply_bytes > 0 && !reply->Dump(&slices).ok()) {
@@ -187,7 +188,7 @@ Verdict WriteReply(const RunDirectory& directory, const std::string& stem,
     return Failed(Phase::kTransfer, absl::StrCat("the answer holds no readable trace: ",
                                                  std::string(scan.status().message())));
   }
-  Verdict verdict = JudgeTrace(*scan, context, account);
+  WorkerOutcome outcome = JudgeTrace(*scan, context, account);
   const absl::Status published = (*file)->Publish();
   if (!published.ok()) return Failed(Phase::kWrite, std::string(published.message()));
   account->files.push_back({absl::StrCat(stem, ".xplane.pb"), (*file)->bytes(), scan->events});
@@ -195,7 +196,7 @@ Verdict WriteReply(const RunDirectory& directory, const std::string& stem,
     account->warnings.emplace_back(
         "the trace of this worker carries no summary: losses are not known");
   }
-  return verdict;
+  return outcome;
 }
 
 }  // namespace jobscope

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 #include "common/run/manifest.h"
 #include "common/run/run_directory.h"
 
@@ -25,10 +25,11 @@ struct ReplyContext {
 // Beyond the answer itself it needs a buffer of 256 KiB and, to check the written file, the
 // system's page cache. A file appears under its final name only if it is a readable XSpace. `reply`
 // is empty afterwards; its memory is freed as the copy proceeds, unless another copy of it exists.
-// Fills `account` (files, counts, identity, warnings) and returns the verdict. Blocks on the disk.
+// Fills `account` (files, counts, identity, warnings) and returns the outcome. Blocks on the disk.
 // Thread-safe for different stems.
-Verdict WriteReply(const RunDirectory& directory, const std::string& stem,
-                   const ReplyContext& context, grpc::ByteBuffer* reply, ManifestWorker* account);
+WorkerOutcome WriteReply(const RunDirectory& directory, const std::string& stem,
+                         const ReplyContext& context, grpc::ByteBuffer* reply,
+                         ManifestWorker* account);
 
 }  // namespace jobscope
 

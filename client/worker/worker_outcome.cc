@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -66,8 +66,8 @@ std::string WithHint(const std::string& reason) {
   return reason;
 }
 
-Verdict Make(Outcome outcome, Phase phase, std::string reason, const grpc::Status& status) {
-  return {outcome, phase, std::move(reason), static_cast<int>(status.error_code())};
+WorkerOutcome Make(Outcome kind, Phase phase, std::string reason, const grpc::Status& status) {
+  return {kind, phase, std::move(reason), static_cast<int>(status.error_code())};
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ std::string ReasonOf(const grpc::Status& status) {
   return text;
 }
 
-Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration timeout) {
+WorkerOutcome JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration timeout) {
   const Phase phase = connected ? Phase::kDescribe : Phase::kConnect;
   if (IsTooLarge(status)) {
     return Make(Outcome::kFailed, phase,
@@ -128,7 +128,7 @@ Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration
   }
 }
 
-Verdict JudgeCapture(const grpc::Status& status, Moment moment) {
+WorkerOutcome JudgeCapture(const grpc::Status& status, Moment moment) {
   const Phase phase = moment == Moment::kBeforeStart ? Phase::kArm
                       : moment == Moment::kRecording ? Phase::kRecord
                                                      : Phase::kTransfer;
@@ -195,11 +195,6 @@ std::string HeldBy(const v1::Busy& busy) {
           : absl::StrCat(", whose connection was lost ", busy.client_lost_ms(), " ms ago");
   return absl::StrCat("busy with session '", session, "'", busy.peer().empty() ? "" : " of ",
                       Printable(busy.peer()), lost, when, "; ", advice);
-}
-
-int ExitCode(size_t delivered, size_t total) {
-  if (delivered == total) return kExitAll;
-  return delivered == 0 ? kExitNone : kExitSome;
 }
 
 }  // namespace jobscope

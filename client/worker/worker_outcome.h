@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Judges how a capture ended for one worker, and derives the program's exit code from all of them.
-#ifndef CLIENT_WORKER_VERDICT_H_
-#define CLIENT_WORKER_VERDICT_H_
+// The outcome of one worker: what happened, in which phase, and why.
+#ifndef CLIENT_WORKER_WORKER_OUTCOME_H_
+#define CLIENT_WORKER_WORKER_OUTCOME_H_
 
 #include <grpcpp/support/status.h>
 
@@ -15,8 +15,9 @@
 
 namespace jobscope {
 
-struct Verdict {
-  Outcome outcome = Outcome::kFailed;
+// One line of the table. The manifest has the same fields.
+struct WorkerOutcome {
+  Outcome kind = Outcome::kFailed;
   Phase phase = Phase::kConnect;
   std::string reason;            // one line, for people; may be empty for kOk
   std::optional<int> grpc_code;  // of the call that failed
@@ -27,12 +28,12 @@ struct Verdict {
 bool IsWorthRetrying(Outcome outcome);
 
 // Judges a failed Describe. `connected`: the HTTP/2 connection was established when it failed.
-Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration timeout);
+WorkerOutcome JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration timeout);
 
 enum class Moment { kBeforeStart, kRecording, kAfterEnd };
 
 // Judges a worker that ended without a trace at `moment` of the planned recording.
-Verdict JudgeCapture(const grpc::Status& status, Moment moment);
+WorkerOutcome JudgeCapture(const grpc::Status& status, Moment moment);
 
 // Returns "busy with session 'x' of peer, 20 ms left; try again later, or ..."
 std::string HeldBy(const v1::Busy& busy);
@@ -40,16 +41,6 @@ std::string HeldBy(const v1::Busy& busy);
 // Returns a peer's status text as one printable line, without gRPC's wrapping; never empty.
 std::string ReasonOf(const grpc::Status& status);
 
-inline constexpr int kExitAll = 0;
-inline constexpr int kExitOutput = 1;
-inline constexpr int kExitUsage = 2;
-inline constexpr int kExitSome = 3;
-inline constexpr int kExitNone = 4;
-inline constexpr int kExitInterrupted = 130;
-
-// Returns the exit code: all, some or none of `total` > 0 workers, without duplicates, delivered.
-int ExitCode(size_t delivered, size_t total);
-
 }  // namespace jobscope
 
-#endif  // CLIENT_WORKER_VERDICT_H_
+#endif  // CLIENT_WORKER_WORKER_OUTCOME_H_

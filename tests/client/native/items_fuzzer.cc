@@ -125,9 +125,10 @@ void SetEnd(FuzzInput* input, SpooledCapture* capture) {
 
 void Deliver(SpooledCapture capture, const RunDirectory& directory) {
   ManifestWorker account;
-  const Verdict verdict = SpoolDelivery(std::move(capture)).Write(directory, "worker", &account);
-  Require(IsDelivery(verdict.outcome) || !verdict.reason.empty());
-  Require(!IsDelivery(verdict.outcome) || !account.files.empty());
+  const WorkerOutcome outcome =
+      SpoolDelivery(std::move(capture)).Write(directory, "worker", &account);
+  Require(IsDelivery(outcome.kind) || !outcome.reason.empty());
+  Require(!IsDelivery(outcome.kind) || !account.files.empty());
   for (const ManifestFile& file : account.files) {
     const std::string text = ReadAll(directory.path() + "/" + file.path);
     Require(text.size() == file.bytes);

@@ -64,10 +64,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   grpc::ByteBuffer reply(slices.data(), slices.size());
   ManifestWorker account;
   const ReplyContext context{(data[0] & 64) != 0, (data[0] & 128) != 0};
-  const Verdict verdict = WriteReply(directory, "w_1", context, &reply, &account);
-  Require(index.ok() || verdict.outcome == Outcome::kFailed);
-  if (IsDelivery(verdict.outcome) && !account.files.empty()) CheckFile(ReadAll(path), account);
-  if (!IsDelivery(verdict.outcome)) Require(account.files.empty() && !verdict.reason.empty());
+  const WorkerOutcome outcome = WriteReply(directory, "w_1", context, &reply, &account);
+  Require(index.ok() || outcome.kind == Outcome::kFailed);
+  if (IsDelivery(outcome.kind) && !account.files.empty()) CheckFile(ReadAll(path), account);
+  if (!IsDelivery(outcome.kind)) Require(account.files.empty() && !outcome.reason.empty());
   unlink(path.c_str());
   Require(List(directory.path()).empty());  // nothing temporary either
   return 0;

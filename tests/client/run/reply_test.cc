@@ -94,7 +94,7 @@ TEST(ReplyIndex, AnyBytesAreSafe) {
 
 class WriteReplyTest : public ::testing::Test {
  protected:
-  Verdict Write(const std::string& bytes, ReplyContext context = {true, false}) {
+  WorkerOutcome Write(const std::string& bytes, ReplyContext context = {true, false}) {
     account_ = {};
     grpc::ByteBuffer reply = Buffer(bytes, 100);
     return WriteReply(directory_, "w_1", context, &reply, &account_);
@@ -109,8 +109,8 @@ TEST_F(WriteReplyTest, OursIsOk) {
   const v1::Summary summary = MakeSummary(1000, 3);
   tensorflow::ProfileResponse response;
   *response.mutable_xspace() = MakeTrace(1000, "w_1", &summary);
-  const Verdict verdict = Write(response.SerializeAsString());
-  EXPECT_STREQ(Name(verdict.outcome), "ok");
+  const WorkerOutcome outcome = Write(response.SerializeAsString());
+  EXPECT_STREQ(Name(outcome.kind), "ok");
   EXPECT_EQ(account_.events, 1000u);
   EXPECT_EQ(account_.lost, 3u);
   EXPECT_EQ(account_.rank, 3);
@@ -136,8 +136,8 @@ TEST_F(WriteReplyTest, ACountThatIsWrongIsTold) {
 TEST_F(WriteReplyTest, StockIsCountedAndNotAligned) {
   tensorflow::ProfileResponse response;
   *response.mutable_xspace() = MakeTrace(5, "stock");
-  const Verdict verdict = Write(response.SerializeAsString(), {false, false});
-  EXPECT_STREQ(Name(verdict.outcome), "ok");
+  const WorkerOutcome outcome = Write(response.SerializeAsString(), {false, false});
+  EXPECT_STREQ(Name(outcome.kind), "ok");
   EXPECT_EQ(account_.events, 5u);
   EXPECT_FALSE(account_.lost.has_value());
   EXPECT_EQ(account_.aligned, false);
@@ -163,19 +163,19 @@ TEST_F(WriteReplyTest, StockTextsAreBounded) {
 TEST_F(WriteReplyTest, EmptyTruncatedAndStopped) {
   tensorflow::ProfileResponse response;
   response.set_empty_trace(true);
-  EXPECT_STREQ(Name(Write(response.SerializeAsString()).outcome), "empty");
+  EXPECT_STREQ(Name(Write(response.SerializeAsString()).kind), "empty");
   EXPECT_THAT(List(directory_.path()), IsEmpty());
 
   v1::Summary summary = MakeSummary(1);
   summary.set_truncated(true);
   summary.set_ended_by("shutdown");
   *response.mutable_xspace() = MakeTrace(1, "w_1", &summary);
-  const Verdict truncated = Write(response.SerializeAsString());
-  EXPECT_STREQ(Name(truncated.outcome), "truncated");
+  const WorkerOutcome truncated = Write(response.SerializeAsString());
+  EXPECT_STREQ(Name(truncated.kind), "truncated");
   EXPECT_THAT(truncated.reason, HasSubstr("ended by shutdown after 1000 ms"));
 
   *response.mutable_xspace() = MakeTrace(1, "w_1");
-  EXPECT_STREQ(Name(Write(response.SerializeAsString(), {false, true}).outcome), "truncated");
+  EXPECT_STREQ(Name(Write(response.SerializeAsString(), {false, true}).kind), "truncated");
 }
 
 TEST_F(WriteReplyTest, GarbageLeavesNoFile) {
@@ -183,9 +183,9 @@ TEST_F(WriteReplyTest, GarbageLeavesNoFile) {
   tensorflow::ProfileToolData& trace = *response.add_tool_data();
   trace.set_name("xplane.pb");
   trace.set_data(std::string(100'000, '\xff'));
-  const Verdict verdict = Write(response.SerializeAsString());
-  EXPECT_STREQ(Name(verdict.outcome), "failed");
-  EXPECT_STREQ(Name(verdict.phase), "transfer");
+  const WorkerOutcome outcome = Write(response.SerializeAsString());
+  EXPECT_STREQ(Name(outcome.kind), "failed");
+  EXPECT_STREQ(Name(outcome.phase), "transfer");
   EXPECT_THAT(List(directory_.path()), IsEmpty());
 
   EXPECT_THAT(Write(std::string(1000, '\xff')).reason, HasSubstr("not a ProfileResponse"));
@@ -193,9 +193,9 @@ TEST_F(WriteReplyTest, GarbageLeavesNoFile) {
 }
 
 TEST_F(WriteReplyTest, AnAnswerWithoutTraceIsAFailure) {
-  const Verdict verdict = Write("");
-  EXPECT_STREQ(Name(verdict.outcome), "failed");
-  EXPECT_THAT(verdict.reason, HasSubstr("wrote it on its own disk"));
+  const WorkerOutcome outcome = Write("");
+  EXPECT_STREQ(Name(outcome.kind), "failed");
+  EXPECT_THAT(outcome.reason, HasSubstr("wrote it on its own disk"));
 }
 
 TEST_F(WriteReplyTest, WhatIsPlantedInTheRunHoldsNobodyUp) {
@@ -210,8 +210,8 @@ TEST_F(WriteReplyTest, WhatIsPlantedInTheRunHoldsNobodyUp) {
 TEST_F(WriteReplyTest, AWorkerThatWroteIntoASharedLogdirDelivers) {
   tensorflow::profiler::XSpace space = MakeTrace(4, "w");
   std::ofstream(directory_.path() + "/w_1.xplane.pb") << space.SerializeAsString();
-  const Verdict verdict = Write("", {false, false});
-  EXPECT_STREQ(Name(verdict.outcome), "ok");
+  const WorkerOutcome outcome = Write("", {false, false});
+  EXPECT_STREQ(Name(outcome.kind), "ok");
   EXPECT_EQ(account_.events, 4u);
   EXPECT_EQ(account_.files.size(), 1u);
 }
@@ -219,22 +219,22 @@ TEST_F(WriteReplyTest, AWorkerThatWroteIntoASharedLogdirDelivers) {
 // What a stock worker leaves behind if it cannot serialise its trace. Its answer is OK.
 TEST_F(WriteReplyTest, AnEmptyFileInASharedLogdirIsATraceThatWasTooLarge) {
   std::ofstream(directory_.path() + "/w_1.xplane.pb").close();
-  const Verdict verdict = Write("", {false, false});
-  EXPECT_STREQ(Name(verdict.outcome), "failed");
-  EXPECT_THAT(verdict.reason, HasSubstr("w_1.xplane.pb: its trace exceeds 2 GiB"));
+  const WorkerOutcome outcome = Write("", {false, false});
+  EXPECT_STREQ(Name(outcome.kind), "failed");
+  EXPECT_THAT(outcome.reason, HasSubstr("w_1.xplane.pb: its trace exceeds 2 GiB"));
   EXPECT_THAT(account_.files, IsEmpty());
   tensorflow::ProfileResponse nothing;
   nothing.set_empty_trace(true);
-  EXPECT_STREQ(Name(Write(nothing.SerializeAsString(), {false, false}).outcome), "empty");
+  EXPECT_STREQ(Name(Write(nothing.SerializeAsString(), {false, false}).kind), "empty");
 }
 
 TEST_F(WriteReplyTest, ADirectoryThatIsGoneIsAWriteFailure) {
   std::filesystem::remove_all(directory_.path());
   tensorflow::ProfileResponse response;
   *response.mutable_xspace() = MakeTrace(1, "w_1");
-  const Verdict verdict = Write(response.SerializeAsString());
-  EXPECT_STREQ(Name(verdict.outcome), "failed");
-  EXPECT_STREQ(Name(verdict.phase), "write");
+  const WorkerOutcome outcome = Write(response.SerializeAsString());
+  EXPECT_STREQ(Name(outcome.kind), "failed");
+  EXPECT_STREQ(Name(outcome.phase), "write");
 }
 
 }  // namespace

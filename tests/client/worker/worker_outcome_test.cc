@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,11 +32,12 @@ class DescribeFailure : public ::testing::TestWithParam<DescribeCase> {};
 
 TEST_P(DescribeFailure, IsJudged) {
   const DescribeCase& c = GetParam();
-  const Verdict verdict = JudgeDescribe(Status(c.code, c.text), c.connected, absl::Seconds(5));
-  EXPECT_STREQ(Name(verdict.outcome), Name(c.outcome));
-  EXPECT_STREQ(Name(verdict.phase), Name(c.phase));
-  EXPECT_THAT(verdict.reason, HasSubstr(c.reason));
-  EXPECT_EQ(verdict.grpc_code, static_cast<int>(c.code));
+  const WorkerOutcome outcome =
+      JudgeDescribe(Status(c.code, c.text), c.connected, absl::Seconds(5));
+  EXPECT_STREQ(Name(outcome.kind), Name(c.outcome));
+  EXPECT_STREQ(Name(outcome.phase), Name(c.phase));
+  EXPECT_THAT(outcome.reason, HasSubstr(c.reason));
+  EXPECT_EQ(outcome.grpc_code, static_cast<int>(c.code));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -72,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         DescribeCase{StatusCode::INTERNAL, "", true, Outcome::kFailed, Phase::kDescribe,
                      "gRPC code 13"}));
 
-TEST(Outcome, ConnectionsThatFailHaveARemedy) {
+TEST(WorkerOutcome, ConnectionsThatFailHaveARemedy) {
   const struct {
     const char* text;
     const char* hint;
@@ -92,9 +93,9 @@ TEST(Outcome, ConnectionsThatFailHaveARemedy) {
   };
   for (const auto& [text, hint] : cases) {
     const Status status(StatusCode::UNAVAILABLE, text);
-    for (const Verdict& verdict : {JudgeDescribe(status, false, absl::Seconds(5)),
-                                   JudgeCapture(status, Moment::kBeforeStart)}) {
-      EXPECT_THAT(verdict.reason, AllOf(HasSubstr(text), HasSubstr(hint)));
+    for (const WorkerOutcome& outcome : {JudgeDescribe(status, false, absl::Seconds(5)),
+                                         JudgeCapture(status, Moment::kBeforeStart)}) {
+      EXPECT_THAT(outcome.reason, AllOf(HasSubstr(text), HasSubstr(hint)));
     }
   }
 }
@@ -111,10 +112,10 @@ class CaptureFailure : public ::testing::TestWithParam<CaptureCase> {};
 
 TEST_P(CaptureFailure, IsJudged) {
   const CaptureCase& c = GetParam();
-  const Verdict verdict = JudgeCapture(Status(c.code, c.text), c.moment);
-  EXPECT_STREQ(Name(verdict.outcome), Name(c.outcome));
-  EXPECT_STREQ(Name(verdict.phase), Name(c.phase));
-  EXPECT_FALSE(verdict.reason.empty());
+  const WorkerOutcome outcome = JudgeCapture(Status(c.code, c.text), c.moment);
+  EXPECT_STREQ(Name(outcome.kind), Name(c.outcome));
+  EXPECT_STREQ(Name(outcome.phase), Name(c.phase));
+  EXPECT_FALSE(outcome.reason.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -147,34 +148,35 @@ INSTANTIATE_TEST_SUITE_P(
                           Moment::kAfterEnd, Outcome::kFailed, Phase::kTransfer}));
 
 // Unlike a worker that is busy, it would refuse again.
-TEST(Outcome, ALimitOfTheProcessIsARefusal) {
+TEST(WorkerOutcome, ALimitOfTheProcessIsARefusal) {
   const absl::Status limit =
       WithReason(absl::ResourceExhaustedError("no room"), ErrorReason::kProcessLimit);
   for (const bool with_reason : {true, false}) {
-    const Verdict verdict = JudgeCapture(Status(StatusCode::RESOURCE_EXHAUSTED, "no room; raise it",
-                                                with_reason ? ErrorDetails(limit) : ""),
-                                         Moment::kBeforeStart);
-    EXPECT_STREQ(Name(verdict.outcome), with_reason ? "refused" : "busy");
-    EXPECT_STREQ(Name(verdict.phase), "arm");
+    const WorkerOutcome outcome =
+        JudgeCapture(Status(StatusCode::RESOURCE_EXHAUSTED, "no room; raise it",
+                            with_reason ? ErrorDetails(limit) : ""),
+                     Moment::kBeforeStart);
+    EXPECT_STREQ(Name(outcome.kind), with_reason ? "refused" : "busy");
+    EXPECT_STREQ(Name(outcome.phase), "arm");
   }
 }
 
-TEST(Outcome, TooLargeRepeatsNoControlCharacters) {
-  const Verdict verdict = JudgeCapture(
+TEST(WorkerOutcome, TooLargeRepeatsNoControlCharacters) {
+  const WorkerOutcome outcome = JudgeCapture(
       Status(StatusCode::RESOURCE_EXHAUSTED, "\x1b[2JReceived message larger than max (9 vs. 8)"),
       Moment::kAfterEnd);
-  EXPECT_THAT(verdict.reason, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(outcome.reason, Not(HasSubstr("\x1b")));
 }
 
-TEST(Outcome, TooLargeSaysWhatToDo) {
-  const Verdict verdict = JudgeCapture(
+TEST(WorkerOutcome, TooLargeSaysWhatToDo) {
+  const WorkerOutcome outcome = JudgeCapture(
       Status(StatusCode::RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 8)"),
       Moment::kAfterEnd);
-  EXPECT_THAT(verdict.reason, HasSubstr("shorter time"));
-  EXPECT_FALSE(IsWorthRetrying(verdict.outcome));
+  EXPECT_THAT(outcome.reason, HasSubstr("shorter time"));
+  EXPECT_FALSE(IsWorthRetrying(outcome.kind));
 }
 
-TEST(Outcome, WhoHoldsAWorkerIsNamedPrintably) {
+TEST(WorkerOutcome, WhoHoldsAWorkerIsNamedPrintably) {
   v1::Busy busy;
   busy.set_session_id("night\n");
   busy.set_peer("10.0.0.7");
@@ -197,14 +199,14 @@ TEST(Outcome, WhoHoldsAWorkerIsNamedPrintably) {
 }
 
 // What a worker says about silence is for people already.
-TEST(Outcome, ATimeoutKeepsTheWorkersText) {
-  const Verdict verdict = JudgeCapture(
+TEST(WorkerOutcome, ATimeoutKeepsTheWorkersText) {
+  const WorkerOutcome outcome = JudgeCapture(
       Status(StatusCode::DEADLINE_EXCEEDED, "no sign of life for 7s"), Moment::kAfterEnd);
-  EXPECT_STREQ(Name(verdict.outcome), "timeout");
-  EXPECT_EQ(verdict.reason, "no sign of life for 7s");
+  EXPECT_STREQ(Name(outcome.kind), "timeout");
+  EXPECT_EQ(outcome.reason, "no sign of life for 7s");
 }
 
-TEST(Outcome, ReasonsAreOneLine) {
+TEST(WorkerOutcome, ReasonsAreOneLine) {
   const std::string reason =
       ReasonOf(Status(StatusCode::INTERNAL, "a\nb\x1b[31m" + std::string(5000, 'x')));
   EXPECT_LT(reason.size(), 500u);
@@ -212,19 +214,13 @@ TEST(Outcome, ReasonsAreOneLine) {
   EXPECT_EQ(reason.find('\x1b'), std::string::npos);
 }
 
-TEST(Outcome, OnlyWhatHasRecordedNothingIsRetried) {
+TEST(WorkerOutcome, OnlyWhatHasRecordedNothingIsRetried) {
   for (const Outcome outcome : {Outcome::kDied, Outcome::kTimeout, Outcome::kFailed,
                                 Outcome::kRefused, Outcome::kEmpty, Outcome::kTruncated}) {
     EXPECT_FALSE(IsWorthRetrying(outcome)) << Name(outcome);
   }
   EXPECT_TRUE(IsWorthRetrying(Outcome::kBusy));
   EXPECT_TRUE(IsWorthRetrying(Outcome::kUnreachable));
-}
-
-TEST(Outcome, ExitCodes) {
-  EXPECT_EQ(ExitCode(3, 3), 0);
-  EXPECT_EQ(ExitCode(2, 3), 3);
-  EXPECT_EQ(ExitCode(0, 3), 4);
 }
 
 }  // namespace
