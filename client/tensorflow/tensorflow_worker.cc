@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "client/rpc/timer.h"
-#include "client/run/reply_file.h"
+#include "client/tensorflow/reply_file.h"
 #include "client/worker/worker_outcome.h"
 #include "common/clock/monotonic.h"
 #include "common/options/recording_options.h"

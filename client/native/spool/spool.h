@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Keeps one worker's items until the end of its capture: on disk, because they may exceed memory.
-#ifndef CLIENT_RUN_SPOOL_H_
-#define CLIENT_RUN_SPOOL_H_
+#ifndef CLIENT_NATIVE_SPOOL_SPOOL_H_
+#define CLIENT_NATIVE_SPOOL_SPOOL_H_
 
 #include <sys/uio.h>
 
@@ -112,4 +112,4 @@ class SpoolItems {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_RUN_SPOOL_H_
+#endif  // CLIENT_NATIVE_SPOOL_SPOOL_H_

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/item_spooler.h"
+#include "client/native/spool/item_spooler.h"
 
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "client/wire/capture_message.h"
-#include "client/wire/native_messages.h"
+#include "client/native/wire/capture_message.h"
+#include "client/native/wire/native_messages.h"
 
 namespace jobscope {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/run/spool.h"
+#include "client/native/spool/spool.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/wire/capture_message.h"
+#include "client/native/wire/capture_message.h"
 #include "common/files/write_all.h"
 #include "common/xspace/assemble/read_meter.h"
 

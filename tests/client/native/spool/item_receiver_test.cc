@@ -2,7 +2,7 @@
 //
 // What a receiver takes, when the disk fills and when a worker sends without end. This program's
 // own statvfs stands in front of the C library's.
-#include "client/native/item_receiver.h"
+#include "client/native/spool/item_receiver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "client/run/reply_file.h"
-#include "client/wire/reply_index.h"
+#include "client/tensorflow/reply_file.h"
+#include "client/tensorflow/reply_index.h"
 #include "common/run/run_directory.h"
 #include "tests/client/fake_traces.h"
 #include "tests/temporary_directory.h"

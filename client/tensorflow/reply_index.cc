@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/wire/reply_index.h"
+#include "client/tensorflow/reply_index.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Assembles what a native worker streamed.
-#ifndef CLIENT_NATIVE_SPOOL_DELIVERY_H_
-#define CLIENT_NATIVE_SPOOL_DELIVERY_H_
+#ifndef CLIENT_NATIVE_SPOOL_SPOOL_DELIVERY_H_
+#define CLIENT_NATIVE_SPOOL_SPOOL_DELIVERY_H_
 
 #include <grpcpp/support/status.h>
 
@@ -14,9 +14,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "client/native/item_receiver.h"
-#include "client/run/spool.h"
-#include "client/run/spool_index.h"
+#include "client/native/spool/item_receiver.h"
+#include "client/native/spool/spool.h"
+#include "client/native/spool/spool_index.h"
 #include "client/worker/worker_client.h"
 #include "client/worker/worker_outcome.h"
 #include "common/run/manifest.h"
@@ -74,4 +74,4 @@ class SpoolDelivery : public Delivery {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_NATIVE_SPOOL_DELIVERY_H_
+#endif  // CLIENT_NATIVE_SPOOL_SPOOL_DELIVERY_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/run/spool_index.h"
+#include "client/native/spool/spool_index.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes messages of items to disk, off the strand of their capture.
-#ifndef CLIENT_NATIVE_ITEM_SPOOLER_H_
-#define CLIENT_NATIVE_ITEM_SPOOLER_H_
+#ifndef CLIENT_NATIVE_SPOOL_ITEM_SPOOLER_H_
+#define CLIENT_NATIVE_SPOOL_ITEM_SPOOLER_H_
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -11,8 +11,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "client/native/item_receiver.h"
-#include "client/native/spool_delivery.h"
+#include "client/native/spool/item_receiver.h"
+#include "client/native/spool/spool_delivery.h"
 #include "client/rpc/strand.h"
 #include "client/run/write_pool.h"
 
@@ -52,4 +52,4 @@ class ItemSpooler {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_NATIVE_ITEM_SPOOLER_H_
+#endif  // CLIENT_NATIVE_SPOOL_ITEM_SPOOLER_H_

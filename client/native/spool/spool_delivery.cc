@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/spool_delivery.h"
+#include "client/native/spool/spool_delivery.h"
 
 #include <algorithm>
 #include <string_view>

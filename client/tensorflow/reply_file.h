@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes a worker's answer to disk and reports its contents.
-#ifndef CLIENT_RUN_REPLY_FILE_H_
-#define CLIENT_RUN_REPLY_FILE_H_
+#ifndef CLIENT_TENSORFLOW_REPLY_FILE_H_
+#define CLIENT_TENSORFLOW_REPLY_FILE_H_
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -33,4 +33,4 @@ WorkerOutcome WriteReply(const RunDirectory& directory, const std::string& stem,
 
 }  // namespace jobscope
 
-#endif  // CLIENT_RUN_REPLY_FILE_H_
+#endif  // CLIENT_TENSORFLOW_REPLY_FILE_H_

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/wire/worker_message.h"
+#include "client/native/wire/worker_message.h"
 
 #include <string>
 #include <string_view>
 
-#include "client/wire/capture_message.h"
-#include "client/wire/native_messages.h"
+#include "client/native/wire/capture_message.h"
+#include "client/native/wire/native_messages.h"
 #include "common/clock/clock.h"
 #include "common/clock/monotonic.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/wire/native_messages.h"
+#include "client/native/wire/native_messages.h"
 
 #include <grpcpp/support/slice.h>
 

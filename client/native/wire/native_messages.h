@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Serialises the client's messages on the streams of jobscope.v1.Profiler.
-#ifndef CLIENT_WIRE_NATIVE_MESSAGES_H_
-#define CLIENT_WIRE_NATIVE_MESSAGES_H_
+#ifndef CLIENT_NATIVE_WIRE_NATIVE_MESSAGES_H_
+#define CLIENT_NATIVE_WIRE_NATIVE_MESSAGES_H_
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -36,4 +36,4 @@ int FirstByte(const grpc::ByteBuffer& bytes);
 
 }  // namespace jobscope
 
-#endif  // CLIENT_WIRE_NATIVE_MESSAGES_H_
+#endif  // CLIENT_NATIVE_WIRE_NATIVE_MESSAGES_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Parses the worker's messages on the streams of jobscope.v1.Profiler, except items.
-#ifndef CLIENT_WIRE_WORKER_MESSAGE_H_
-#define CLIENT_WIRE_WORKER_MESSAGE_H_
+#ifndef CLIENT_NATIVE_WIRE_WORKER_MESSAGE_H_
+#define CLIENT_NATIVE_WIRE_WORKER_MESSAGE_H_
 
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
@@ -35,4 +35,4 @@ grpc::Status StatusOf(const v1::Ended& ended);
 
 }  // namespace jobscope
 
-#endif  // CLIENT_WIRE_WORKER_MESSAGE_H_
+#endif  // CLIENT_NATIVE_WIRE_WORKER_MESSAGE_H_

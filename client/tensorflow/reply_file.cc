@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/run/reply_file.h"
+#include "client/tensorflow/reply_file.h"
 
 #include <fcntl.h>
 #include <grpcpp/support/slice.h>
@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "client/run/judge_trace.h"
-#include "client/wire/reply_index.h"
+#include "client/tensorflow/reply_index.h"
 #include "common/files/file_sink.h"
 #include "common/files/regular_file.h"
 #include "common/xspace/assemble/scan.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Receives one worker's items: checks their order, counts them, spools them.
-#ifndef CLIENT_NATIVE_ITEM_RECEIVER_H_
-#define CLIENT_NATIVE_ITEM_RECEIVER_H_
+#ifndef CLIENT_NATIVE_SPOOL_ITEM_RECEIVER_H_
+#define CLIENT_NATIVE_SPOOL_ITEM_RECEIVER_H_
 
 #include <cstdint>
 #include <memory>
@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/run/spool.h"
-#include "client/run/spool_index.h"
-#include "client/wire/capture_message.h"
+#include "client/native/spool/spool.h"
+#include "client/native/spool/spool_index.h"
+#include "client/native/wire/capture_message.h"
 
 namespace jobscope {
 
@@ -121,4 +121,4 @@ class ItemReceiver {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_NATIVE_ITEM_RECEIVER_H_
+#endif  // CLIENT_NATIVE_SPOOL_ITEM_RECEIVER_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/item_receiver.h"
+#include "client/native/spool/item_receiver.h"
 
 #include <algorithm>
 #include <utility>

@@ -18,9 +18,9 @@
 
 #include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
-#include "client/native/item_receiver.h"
-#include "client/native/item_spooler.h"
-#include "client/native/spool_delivery.h"
+#include "client/native/spool/item_receiver.h"
+#include "client/native/spool/item_spooler.h"
+#include "client/native/spool/spool_delivery.h"
 #include "client/rpc/strand.h"
 #include "client/run/write_pool.h"
 #include "common/run/run_directory.h"

@@ -2,8 +2,8 @@
 //
 // Finds the trace in a serialised ProfileResponse that is stored in slices, without parsing or
 // joining it.
-#ifndef CLIENT_WIRE_REPLY_INDEX_H_
-#define CLIENT_WIRE_REPLY_INDEX_H_
+#ifndef CLIENT_TENSORFLOW_REPLY_INDEX_H_
+#define CLIENT_TENSORFLOW_REPLY_INDEX_H_
 
 #include <grpcpp/support/slice.h>
 
@@ -37,4 +37,4 @@ absl::StatusOr<ReplyIndex> IndexReply(const std::vector<grpc::Slice>& slices);
 
 }  // namespace jobscope
 
-#endif  // CLIENT_WIRE_REPLY_INDEX_H_
+#endif  // CLIENT_TENSORFLOW_REPLY_INDEX_H_

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <variant>
 
-#include "client/wire/capture_message.h"
-#include "client/wire/native_messages.h"
-#include "client/wire/worker_message.h"
+#include "client/native/wire/capture_message.h"
+#include "client/native/wire/native_messages.h"
+#include "client/native/wire/worker_message.h"
 #include "tests/fuzz_input.h"
 
 namespace jobscope {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/wire/capture_message.h"
+#include "client/native/wire/capture_message.h"
 
 #include <protozero/buffer_string.hpp>
 #include <protozero/exception.hpp>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Builds the assembler's index of a spool.
-#ifndef CLIENT_RUN_SPOOL_INDEX_H_
-#define CLIENT_RUN_SPOOL_INDEX_H_
+#ifndef CLIENT_NATIVE_SPOOL_SPOOL_INDEX_H_
+#define CLIENT_NATIVE_SPOOL_SPOOL_INDEX_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/run/spool.h"
+#include "client/native/spool/spool.h"
 #include "common/xspace/assemble/item_index.h"
 
 namespace jobscope {
@@ -49,4 +49,4 @@ class SpoolIndex {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_RUN_SPOOL_INDEX_H_
+#endif  // CLIENT_NATIVE_SPOOL_SPOOL_INDEX_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/run/spool.h"
+#include "client/native/spool/spool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "client/native/item_receiver.h"
-#include "client/run/spool_index.h"
-#include "client/wire/capture_message.h"
+#include "client/native/spool/item_receiver.h"
+#include "client/native/spool/spool_index.h"
+#include "client/native/wire/capture_message.h"
 #include "common/xspace/assemble/read_meter.h"
 #include "tests/client/fake_items.h"
 #include "tests/temporary_directory.h"

@@ -2,8 +2,8 @@
 //
 // Reads jobscope.v1.CaptureResponse without building it: items are many and large, and come from a
 // foreign process.
-#ifndef CLIENT_WIRE_CAPTURE_MESSAGE_H_
-#define CLIENT_WIRE_CAPTURE_MESSAGE_H_
+#ifndef CLIENT_NATIVE_WIRE_CAPTURE_MESSAGE_H_
+#define CLIENT_NATIVE_WIRE_CAPTURE_MESSAGE_H_
 
 #include <cstdint>
 #include <string>
@@ -74,4 +74,4 @@ bool IsKnownKind(xspace::ItemKind kind);
 
 }  // namespace jobscope
 
-#endif  // CLIENT_WIRE_CAPTURE_MESSAGE_H_
+#endif  // CLIENT_NATIVE_WIRE_CAPTURE_MESSAGE_H_
