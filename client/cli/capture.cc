@@ -21,6 +21,7 @@
 #include "client/cli/capture_flags.h"
 #include "client/cli/capture_interrupt.h"
 #include "client/cli/exit.h"
+#include "client/cli/exit_code.h"
 #include "client/cli/sample.h"
 #include "client/cli/targets.h"
 #include "client/diagnosis/diagnoser.h"
@@ -33,7 +34,6 @@
 #include "client/tensorflow/tensorflow_worker.h"
 #include "client/terminal/progress.h"
 #include "client/terminal/table.h"
-#include "client/worker/verdict.h"
 #include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
 #include "common/options/recording_options.h"
@@ -168,13 +168,13 @@ void Conclude(std::vector<WorkerResult> results, Manifest* manifest) {
   size_t delivered = 0;
   size_t duplicates = 0;
   for (WorkerResult& result : results) {
-    delivered += IsDelivery(result.verdict.outcome) ? 1 : 0;
-    duplicates += result.verdict.outcome == Outcome::kDuplicate ? 1 : 0;
+    delivered += IsDelivery(result.outcome.kind) ? 1 : 0;
+    duplicates += result.outcome.kind == Outcome::kDuplicate ? 1 : 0;
     ManifestWorker& account = result.account;
-    account.outcome = result.verdict.outcome;
-    account.phase = result.verdict.phase;
-    account.reason = result.verdict.reason;
-    account.grpc_code = result.verdict.grpc_code;
+    account.outcome = result.outcome.kind;
+    account.phase = result.outcome.phase;
+    account.reason = result.outcome.reason;
+    account.grpc_code = result.outcome.grpc_code;
     manifest->workers.push_back(std::move(account));
   }
   FillTotals(manifest);

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "client/worker/verdict.h"
+#include "client/cli/exit_code.h"
 
 namespace jobscope {
 

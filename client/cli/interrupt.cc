@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "client/worker/verdict.h"
+#include "client/cli/exit_code.h"
 #include "common/clock/monotonic.h"
 
 namespace jobscope {

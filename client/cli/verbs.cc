@@ -9,12 +9,12 @@
 #include "analysis/cli/diff_verb.h"
 #include "analysis/cli/report_verb.h"
 #include "client/cli/capture.h"
+#include "client/cli/exit_code.h"
 #include "client/cli/run/run_verb.h"
 #include "client/cli/suggestion.h"
 #include "client/cli/survey/check_verb.h"
 #include "client/cli/survey/stop_verb.h"
 #include "client/cli/versions.h"
-#include "client/worker/verdict.h"
 #include "common/process/identity.h"
 
 namespace jobscope {

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "absl/time/time.h"
-#include "client/fan_out/fan_out.h"
+#include "client/fan_out/fan_out_options.h"
 
 namespace jobscope {
 

@@ -5,6 +5,8 @@
 #ifndef CLIENT_FAN_OUT_FAN_OUT_H_
 #define CLIENT_FAN_OUT_FAN_OUT_H_
 
+#include <grpcpp/support/status.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,100 +16,102 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/fan_out/admission.h"
+#include "client/fan_out/backoff.h"
+#include "client/fan_out/common_start.h"
+#include "client/fan_out/fan_out_options.h"
+#include "client/fan_out/mailbox.h"
 #include "client/fan_out/roster.h"
+#include "client/fan_out/start_coordinator.h"
 #include "client/fan_out/step_plan.h"
+#include "client/fan_out/tally.h"
+#include "client/run/write_pool.h"
 #include "client/terminal/progress.h"
-#include "client/worker/verdict.h"
 #include "client/worker/worker_client.h"
+#include "client/worker/worker_outcome.h"
 #include "common/net/endpoint.h"
-#include "common/options/recording_options.h"
 #include "common/run/manifest.h"
 
 namespace jobscope {
 
-// Time limits. docs/design/client.md gives the reasons.
-struct FanOutTimes {
-  absl::Duration connect = absl::Seconds(5);  // one attempt: connection and Describe
-  absl::Duration arm = absl::Seconds(20);     // one attempt: until the worker is armed
-  absl::Duration sync = absl::Seconds(2);     // the pings that measure a clock
-  absl::Duration transfer =
-      absl::Seconds(120);  // from the planned end to the last byte of a live worker
-  absl::Duration first_backoff =
-      absl::Milliseconds(500);  // doubles; plus up to a quarter at random
-  absl::Duration max_backoff = absl::Seconds(4);
-  // Once all workers have been contacted, the common start does not wait for a worker that needs
-  // this much longer than the last one that became ready.
-  absl::Duration gather = absl::Milliseconds(500);
-  // An attempt that takes this much longer than usual gives its place among max_parallel to
-  // another, and continues. So 256 parallel attempts try a thousand silent addresses per second.
-  absl::Duration stall = absl::Milliseconds(250);
-  // If the requested first step, or a delayed start, is farther ahead than this, the clocks are
-  // measured later.
-  absl::Duration near = absl::Seconds(2);
-};
-
-struct FanOutOptions {
-  std::string session_id;
-  std::string repository_root;
-  // Absent: native if the worker speaks it. kNative: other workers are refused. kTensorflow: also
-  // for workers that speak the native one.
-  std::optional<Protocol> protocol;
-  absl::Duration duration;  // zero, with a lookback: only what is already recorded
-  absl::Duration delay;
-  absl::Duration lookback;
-  std::optional<StepsWanted> steps;  // replaces the duration for workers with steps
-  absl::Duration max_duration = absl::InfiniteDuration();  // of a recording of steps
-  RecordingOptions recording;
-  int attempts = 3;
-  // Limit for each of: connecting and arming, measuring clocks, and writing at one time; those that
-  // stall do not count.
-  size_t max_parallel = 256;
-  std::optional<size_t> min_workers;  // with fewer armed workers nothing is recorded
-  FanOutTimes times;
-};
-
-// Facts about the common start of a run's workers.
-struct StartFacts {
-  std::optional<absl::Time> started;  // the chosen instant, on this machine's clock
-  // Over the workers whose clock was measured: the time between the first and the last start, and
-  // the largest uncertainty.
-  std::optional<uint64_t> spread_ns;
-  std::optional<uint64_t> clock_uncertainty_ns;
-  std::optional<uint64_t> lookback_ns;
-  std::optional<StepPlan> steps;
-  size_t workers_by_ordinal = 0;  // how many workers count their steps by ordinal
-};
-
 // Writes a delivery to disk; runs in a write thread.
 using DeliveryWriter =
-    std::function<Verdict(size_t index, Delivery* delivery, ManifestWorker* account)>;
+    std::function<WorkerOutcome(size_t index, Delivery* delivery, ManifestWorker* account)>;
 
-class FanOutState;
-
-// Makes all decisions of a capture on the thread that calls Run; callbacks of workers and the write
-// threads only post to its mailbox. Needs no thread per worker.
-class FanOut {
+// Makes all decisions of a capture on the thread that calls Run, which alone uses the state.
+// Callbacks of workers, write threads and signals post letters to the mailbox, which Run handles
+// one after the other. Needs no thread per worker.
+class FanOut : private StartCoordinator::Host {
  public:
   // `stems[i]` names the files of endpoints[i]. `progress` must outlive this.
   FanOut(std::vector<Endpoint> endpoints, std::vector<std::string> stems, FanOutOptions options,
          WorkerFactory factory, DeliveryWriter writer, Progress* progress);
-  ~FanOut();
+  ~FanOut() override { mailbox_->Close(); }
   FanOut(const FanOut&) = delete;
   FanOut& operator=(const FanOut&) = delete;
 
-  // Blocks until each worker has its verdict: at most connect and arm time and back-offs, then
+  // Blocks until each worker has its outcome: at most connect and arm time and back-offs, then
   // delay, duration and transfer time. Call it once.
   std::vector<WorkerResult> Run();
 
   // Ends the capture early and keeps what was recorded. Thread-safe. May be called at any time,
   // also before Run; returns at once.
-  void Interrupt();
+  void Interrupt() {
+    mailbox_->Post([this] { OnInterrupt(); });
+  }
 
   // After Run. Empty if no recording was requested.
-  const StartFacts& facts() const;
+  const StartFacts& facts() const { return start_.facts(); }
 
  private:
-  const std::unique_ptr<FanOutState> state_;
+  // Returns a function for the callbacks of one attempt: it posts letters that run on the deciding
+  // thread, unless the attempt has ended. May outlive this: the mailbox is closed first.
+  std::function<void(Mailbox::Letter)> Letters(size_t index) override;
+
+  // Until the worker is armed.
+  void Connect(size_t index);
+  void Ask(size_t index, Protocol protocol);
+  void OnDescribed(size_t index, const grpc::Status& status, const v1::DescribeResponse& response);
+  void Arm(size_t index);
+  void OnArmed(size_t index, const grpc::Status& status, const v1::Armed& armed, uint64_t at_ns);
+  void RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration at_least);
+
+  // The common start.
+  absl::Duration StallTime() const override;
+  void OnStartChosen() override;
+
+  // After the start.
+  void OnStarted(size_t index, const v1::Started& started);
+  void OnProgress(size_t index, v1::Progress progress, uint64_t at_ns);
+  void OnNote(size_t index, const std::string& text);
+  void OnEnded(size_t index, const grpc::Status& status, std::unique_ptr<Delivery> delivery);
+  void OnEndedWithoutTrace(size_t index, const grpc::Status& status);
+  void OnWritten(size_t index, WorkerOutcome outcome, ManifestWorker account);
+  void Finish(size_t index, WorkerOutcome outcome);
+  // Finishes the workers that have not begun to record.
+  void FinishUnstarted(const WorkerOutcome& outcome) override;
+  void OnInterrupt();
+
+  void Wake(absl::Time now);
+  absl::Time NextWake(absl::Time now) const;
+  std::optional<StepsWanted> WantedSteps(absl::Time now) const;
+
+  // All absl::Time here are those of SteadyNow (common/clock/monotonic.h).
+  const FanOutOptions options_;
+  const WorkerFactory factory_;
+  const DeliveryWriter writer_;
+  Progress* const progress_;
+  const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+  Roster roster_;
+  size_t next_queued_ = 0;
+  bool interrupted_ = false;
+
+  absl::Duration usual_answer_;  // from question to answer: a moving mean
+  Admission admission_;
+  StartCoordinator start_;
+  Tally tally_;
+  Backoff backoff_;
+  WritePool pool_;  // last: its threads are joined first
 };
 
 }  // namespace jobscope

@@ -2,6 +2,12 @@
 #include "client/fan_out/roster.h"
 
 namespace jobscope {
+namespace {
+
+// Per worker: a flapping connection must not fill the manifest.
+constexpr size_t kMaxWarnings = 50;
+
+}  // namespace
 
 Roster::Roster(std::vector<Endpoint> endpoints, std::vector<std::string> stems)
     : slots_(endpoints.size()) {
@@ -42,6 +48,18 @@ void Roster::BeginAttempt(size_t index, absl::Time stalls) {
   Move(index, Stage::kConnecting);
   slot.stalls = stalls;
   attempts_.Add(stalls, index);
+  slot.described = false;
+  slot.clock_id.clear();
+  slot.pid.reset();
+  slot.arm_clock.reset();
+  slot.clock.reset();
+  slot.steps.reset();
+  slot.window.reset();
+  slot.max_duration = absl::InfiniteDuration();
+  slot.max_lookback = absl::InfiniteDuration();
+  slot.progress.Clear();
+  slot.started.reset();
+  slot.result.account.warnings.clear();
 }
 
 void Roster::BeginSync(size_t index, absl::Time stalls) {
@@ -70,6 +88,11 @@ void Roster::SetEnd(size_t index, absl::Time end) {
     ends_.Add(end, index);
   }
   slot.end = end;
+}
+
+void Roster::Warn(size_t index, std::string text) {
+  std::vector<std::string>& warnings = slots_[index].result.account.warnings;
+  if (warnings.size() < kMaxWarnings) warnings.push_back(std::move(text));
 }
 
 size_t Roster::attempts(absl::Time now) {

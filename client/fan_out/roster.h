@@ -18,8 +18,8 @@
 
 #include "absl/time/time.h"
 #include "client/clock/clock_sync.h"
-#include "client/worker/verdict.h"
 #include "client/worker/worker_client.h"
+#include "client/worker/worker_outcome.h"
 #include "common/net/endpoint.h"
 #include "common/run/manifest.h"
 
@@ -40,8 +40,8 @@ enum class Stage {
 inline constexpr size_t kStages = 10;
 
 struct WorkerResult {
-  Verdict verdict;
-  ManifestWorker account;  // without outcome, phase, reason, grpc_code: those are in the verdict
+  WorkerOutcome outcome;
+  ManifestWorker account;  // without the fields of `outcome`
 };
 
 // One worker. Only the roster changes `stage`, `attempt`, `wake`, `stalls` and `end`. Times are
@@ -110,13 +110,15 @@ class Roster {
 
   // The only way to change a stage. Takes constant time, except for the sets of times.
   void Move(size_t index, Stage to);
-  // Increments the attempt, and moves to kConnecting.
+  // Increments the attempt, clears what the last one reported, and moves to kConnecting.
   void BeginAttempt(size_t index, absl::Time stalls);
   // Moves to kSyncing.
   void BeginSync(size_t index, absl::Time stalls);
   void BackOff(size_t index, absl::Time until);
   // Moves to kRecording.
   void Record(size_t index, absl::Time start, absl::Time end);
+  // Adds a warning to the worker's entry in the manifest.
+  void Warn(size_t index, std::string text);
   // Changes the planned end of a worker that records.
   void SetEnd(size_t index, absl::Time end);
 

@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "client/fan_out/fan_out.h"
+#include "client/fan_out/common_start.h"
+#include "client/fan_out/fan_out_options.h"
 #include "client/fan_out/mailbox.h"
 #include "client/fan_out/roster.h"
 #include "client/fan_out/run_clocks.h"
@@ -36,10 +37,8 @@ class StartCoordinator {
     // Returns a function that posts letters of the worker's running attempt; letters posted after
     // its end are not delivered. May be called on any thread, and outlive the host.
     virtual std::function<void(Mailbox::Letter)> Letters(size_t index) = 0;
-    // Adds a warning to the worker's entry in the manifest.
-    virtual void Warn(size_t index, std::string text) = 0;
     // Finishes the workers that have not begun to record.
-    virtual void FinishUnstarted(const Verdict& verdict) = 0;
+    virtual void FinishUnstarted(const WorkerOutcome& outcome) = 0;
     // The time after which a measurement gives its place among max_parallel to another.
     virtual absl::Duration StallTime() const = 0;
     // Runs after the instant was sent to all armed workers.
@@ -48,7 +47,11 @@ class StartCoordinator {
 
   // All arguments must outlive this.
   StartCoordinator(const FanOutOptions& options, Roster* roster, Progress* progress, Host* host)
-      : options_(options), roster_(roster), progress_(progress), host_(host) {}
+      : options_(options),
+        roster_(roster),
+        progress_(progress),
+        host_(host),
+        start_(options, roster, &clocks_) {}
 
   // A worker was contacted for the first time.
   void OnAsked(absl::Time now);
@@ -65,10 +68,8 @@ class StartCoordinator {
   // Whether armed workers wait for a delayed start, or for a distant step.
   bool IsHolding() const;
 
-  // What was chosen; empty before.
-  const StartFacts& facts() const { return facts_; }
-  // Sets the time between the first and the last start. Call it after the last worker's end.
-  void MeasureSpread();
+  const StartFacts& facts() const { return start_.facts(); }
+  void MeasureSpread() { start_.MeasureSpread(); }
 
  private:
   enum class State {
@@ -87,11 +88,6 @@ class StartCoordinator {
   void RequestSync(size_t index);
   void BeginSync(size_t index);
   void OnSynced(size_t index, const grpc::Status& status, std::optional<ClockEstimate> clock);
-  absl::Duration ArmRoundTrip(const std::vector<size_t>& members) const;
-  void ChooseStart(absl::Time now);
-  void StartLate(size_t index, absl::Time now);
-  void Begin(size_t index, StartCall call);
-  void AddSteps(size_t index, StartCall* call);
   absl::Time GatherDeadline() const;
   absl::Time SyncDeadline() const;
   std::vector<ArmedWorker> ArmedWorkers() const;  // those that wait for the start
@@ -117,8 +113,7 @@ class StartCoordinator {
   absl::Time last_pinged_;
   absl::Time last_synced_;
   absl::Duration slowest_sync_;
-  StartCall plan_;  // from kStarted on: common to all workers
-  StartFacts facts_;
+  CommonStart start_;
 };
 
 }  // namespace jobscope

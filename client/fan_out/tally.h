@@ -12,7 +12,7 @@
 #include "client/fan_out/roster.h"
 #include "client/fan_out/step_plan.h"
 #include "client/terminal/progress.h"
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 
 namespace jobscope {
 

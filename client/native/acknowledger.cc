@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/acknowledger.h"
 
-#include "client/wire/native_messages.h"
+#include "client/native/wire/native_messages.h"
 #include "common/clock/monotonic.h"
 
 namespace jobscope {

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "absl/time/time.h"
-#include "client/native/item_receiver.h"
 #include "client/native/resumable_stream.h"
+#include "client/native/spool/item_receiver.h"
 #include "client/rpc/call_threads.h"
 #include "client/rpc/strand.h"
 #include "client/rpc/strand_timer.h"

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "client/native/wire/native_messages.h"
 #include "client/rpc/unary_calls.h"
-#include "client/wire/native_messages.h"
 #include "common/clock/clock.h"
 #include "common/clock/monotonic.h"
 

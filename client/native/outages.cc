@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 #include "common/clock/monotonic.h"
 
 namespace jobscope {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/rpc/unary_calls.h"
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 #include "common/clock/monotonic.h"
 #include "jobscope/v1/profiler.pb.h"
 

@@ -18,11 +18,11 @@
 #include "absl/time/time.h"
 #include "client/native/native_stream.h"
 #include "client/native/outages.h"
+#include "client/native/wire/native_messages.h"
 #include "client/rpc/call_threads.h"
 #include "client/rpc/strand.h"
 #include "client/rpc/strand_timer.h"
 #include "client/rpc/timer.h"
-#include "client/wire/native_messages.h"
 
 namespace jobscope {
 

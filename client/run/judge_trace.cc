@@ -41,7 +41,7 @@ std::string WithReason(std::string text, const std::string& more) {
   return text;
 }
 
-Verdict JudgeOwnTrace(const v1::Summary& summary, uint64_t events, ManifestWorker* account) {
+WorkerOutcome JudgeOwnTrace(const v1::Summary& summary, uint64_t events, ManifestWorker* account) {
   FillFromSummary(summary, account);
   const bool account_unknown = AccountUnknown(summary);
   if (summary.events() != events) account->events = events;

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "client/rpc/timer.h"
-#include "client/run/reply_file.h"
-#include "client/worker/verdict.h"
+#include "client/tensorflow/reply_file.h"
+#include "client/worker/worker_outcome.h"
 #include "common/clock/monotonic.h"
 #include "common/options/recording_options.h"
 #include "tensorflow/profiler_service.pb.h"
@@ -30,8 +30,8 @@ class ReplyDelivery : public Delivery {
   ReplyDelivery(const ReplyContext& context, grpc::ByteBuffer* reply) : context_(context) {
     reply_.Swap(reply);
   }
-  Verdict Write(const RunDirectory& directory, const std::string& stem,
-                ManifestWorker* account) override {
+  WorkerOutcome Write(const RunDirectory& directory, const std::string& stem,
+                      ManifestWorker* account) override {
     return WriteReply(directory, stem, context_, &reply_, account);
   }
 

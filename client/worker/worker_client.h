@@ -16,7 +16,7 @@
 
 #include "absl/time/time.h"
 #include "client/clock/clock_sync.h"
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 #include "common/net/endpoint.h"
 #include "common/options/recording_options.h"
 #include "common/run/manifest.h"
@@ -61,10 +61,10 @@ class Delivery {
  public:
   virtual ~Delivery() = default;
   // Writes the trace's files, "<stem>.xplane.pb" and its parts, fills `account` (files, counts,
-  // identity, clocks, warnings) and returns the verdict. A file appears under its final name only
+  // identity, clocks, warnings) and returns the outcome. A file appears under its final name only
   // if it is complete. Blocks on the disk. Call it once.
-  virtual Verdict Write(const RunDirectory& directory, const std::string& stem,
-                        ManifestWorker* account) = 0;
+  virtual WorkerOutcome Write(const RunDirectory& directory, const std::string& stem,
+                              ManifestWorker* account) = 0;
 };
 
 // What a worker reports after Arm. Called on any thread, must not block. May be called after the

@@ -131,11 +131,11 @@ void Decide(int argc, char** argv) {
   const ssize_t length = readlink("/proc/self/exe", executable, sizeof(executable) - 1);
   executable[length > 0 ? length : 0] = '\0';
   const auto program = jobscope::attach::DescribeProgram(executable, argc, argv);
-  const auto verdict = jobscope::attach::Judge(program, getenv("JOBSCOPE_PROGRAMS"));
-  if (verdict != jobscope::attach::Verdict::kWanted) {
+  const auto decision = jobscope::attach::DecideAttach(program, getenv("JOBSCOPE_PROGRAMS"));
+  if (decision != jobscope::attach::AttachDecision::kWanted) {
     ForgetOwnMark();
     Say(plan.log_level, LogLevel::kDebug, "not attached: %s%s%s %s", program.executable,
-        program.script[0] == '\0' ? "" : " ", program.script, jobscope::attach::Reason(verdict));
+        program.script[0] == '\0' ? "" : " ", program.script, jobscope::attach::Reason(decision));
     return;
   }
 

@@ -170,34 +170,34 @@ Program DescribeProgram(const char* executable_path, int argc, const char* const
   return program;
 }
 
-Verdict Judge(const Program& program, const char* wanted) {
-  if (program.helper) return Verdict::kHelper;
+AttachDecision DecideAttach(const Program& program, const char* wanted) {
+  if (program.helper) return AttachDecision::kHelper;
   const Choice choice = Choose(program, wanted);
-  if (choice.taken_out) return Verdict::kNotListed;
-  if (choice.script_wanted) return Verdict::kWanted;
-  if (choice.any_wanted && !choice.wanted) return Verdict::kNotListed;
-  if (MatchesAny(kLauncherScripts, program.script)) return Verdict::kLauncher;
-  if (choice.any_wanted) return Verdict::kWanted;
+  if (choice.taken_out) return AttachDecision::kNotListed;
+  if (choice.script_wanted) return AttachDecision::kWanted;
+  if (choice.any_wanted && !choice.wanted) return AttachDecision::kNotListed;
+  if (MatchesAny(kLauncherScripts, program.script)) return AttachDecision::kLauncher;
+  if (choice.any_wanted) return AttachDecision::kWanted;
   const auto is = [&program](const char* patterns) {
     return MatchesAny(patterns, program.executable) || MatchesAny(patterns, program.called_as);
   };
-  if (is(kLauncherPrograms)) return Verdict::kLauncher;
-  if (is(kTools)) return Verdict::kTool;
-  return Verdict::kWanted;
+  if (is(kLauncherPrograms)) return AttachDecision::kLauncher;
+  if (is(kTools)) return AttachDecision::kTool;
+  return AttachDecision::kWanted;
 }
 
-const char* Reason(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kWanted:
+const char* Reason(AttachDecision decision) {
+  switch (decision) {
+    case AttachDecision::kWanted:
       return "is wanted";
-    case Verdict::kTool:
+    case AttachDecision::kTool:
       return "is a shell, a compiler or another tool; JOBSCOPE_PROGRAMS can name it";
-    case Verdict::kLauncher:
+    case AttachDecision::kLauncher:
       return "starts or watches training processes and does not train; JOBSCOPE_PROGRAMS can name "
              "it";
-    case Verdict::kHelper:
+    case AttachDecision::kHelper:
       return "is a helper process of a Python library";
-    case Verdict::kNotListed:
+    case AttachDecision::kNotListed:
       return "is not among the programs of JOBSCOPE_PROGRAMS";
   }
   return "";

@@ -21,7 +21,7 @@ struct Program {
 // `executable_path`: the target of /proc/self/exe. Both may be absent (null, 0).
 Program DescribeProgram(const char* executable_path, int argc, const char* const* argv);
 
-enum class Verdict {
+enum class AttachDecision {
   kWanted,
   kTool,      // a shell, a compiler, a command: see the list in program.cc
   kLauncher,  // starts the training processes: torchrun, accelerate, mpirun, ...
@@ -34,10 +34,10 @@ enum class Verdict {
 // wanted if a pattern matches its executable, its argv[0] or its script. With null, "" or only "!"
 // patterns, all but tools and launchers are wanted. Helpers are never wanted; a launcher that is a
 // Python script only if its script is named.
-Verdict Judge(const Program& program, const char* wanted);
+AttachDecision DecideAttach(const Program& program, const char* wanted);
 
 // Returns the reason as text: "is a shell, a compiler or another tool", ...
-const char* Reason(Verdict verdict);
+const char* Reason(AttachDecision decision);
 
 }  // namespace jobscope::attach
 

@@ -23,7 +23,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "client/wire/native_messages.h"
+#include "client/native/wire/native_messages.h"
 #include "common/clock/clock.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "tests/client/fake_items.h"

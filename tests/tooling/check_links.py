@@ -12,7 +12,7 @@ import sys
 FOLDERS = ("analysis", "bench", "client", "cmake", "collectors", "common", "deploy", "docs", "examples", "include", "proto", "python", "rpc",
            "server", "tests", "tools")  # fmt: skip
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-# `folder/…`, perhaps with `:function` or `:line` behind it. An extension may be missing: `client/run/spool` stands for its .h and .cc.
+# `folder/…`, perhaps with `:function` or `:line` behind it. An extension may be missing: `client/native/spool/spool` stands for its .h and .cc.
 PATH = re.compile(r"`((?:%s)/[\w./*-]+)(?::[^`]*)?`" % "|".join(FOLDERS))
 
 

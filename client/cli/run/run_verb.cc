@@ -15,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/exit_code.h"
 #include "client/cli/run/run_watch.h"
-#include "client/worker/verdict.h"
 #include "common/arguments/parse_arguments.h"
 
 namespace jobscope {

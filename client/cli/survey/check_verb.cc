@@ -11,7 +11,7 @@
 #include "client/diagnosis/diagnoser.h"
 #include "client/rpc/unary_calls.h"
 #include "client/terminal/table.h"
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 #include "common/run/manifest.h"
 
 namespace jobscope {
@@ -31,13 +31,13 @@ absl::Status CheckCheckFlags(const CLI::App& /*app*/, Flags* /*flags*/) { return
 WorkerAnswer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& response,
                         bool connected, absl::Duration timeout) {
   WorkerAnswer answer;
-  answer.verdict = {Outcome::kOk, Phase::kDone, "", std::nullopt};
+  answer.outcome = {Outcome::kOk, Phase::kDone, "", std::nullopt};
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     answer.account.protocol = Protocol::kTensorflow;
-    answer.verdict.reason =
+    answer.outcome.reason =
         "not a jobscope worker: traces only, no account of losses, no common clock";
   } else if (!status.ok()) {
-    answer.verdict = JudgeDescribe(status, connected, timeout);
+    answer.outcome = JudgeDescribe(status, connected, timeout);
   } else {
     // The best protocol that it speaks.
     answer.account.protocol = response.streams() ? Protocol::kNative : Protocol::kTensorflow;

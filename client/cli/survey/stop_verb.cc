@@ -13,7 +13,7 @@
 #include "client/diagnosis/diagnoser.h"
 #include "client/rpc/unary_calls.h"
 #include "client/terminal/table.h"
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 
 namespace jobscope {
 namespace {
@@ -61,9 +61,9 @@ void CloseServer(const Asked* worker, absl::Duration timeout,
           WorkerAnswer answer;
           if (explained.ok()) {
             answer.account.protocol = Protocol::kNative;
-            answer.verdict = {Outcome::kOk, Phase::kDone, "the server is closed", std::nullopt};
+            answer.outcome = {Outcome::kOk, Phase::kDone, "the server is closed", std::nullopt};
           } else {
-            answer.verdict = JudgeDescribe(explained, worker->connected(), timeout);
+            answer.outcome = JudgeDescribe(explained, worker->connected(), timeout);
           }
           done(std::move(answer));
         });
@@ -82,9 +82,9 @@ int RunStop(const Flags& flags) {
       answer.account.protocol = native ? Protocol::kNative : Protocol::kTensorflow;
       if (!status.ok()) {
         answer.account.protocol.reset();
-        answer.verdict = JudgeDescribe(status, worker->connected(), timeout);
+        answer.outcome = JudgeDescribe(status, worker->connected(), timeout);
       } else {
-        answer.verdict = {Outcome::kOk, Phase::kDone,
+        answer.outcome = {Outcome::kOk, Phase::kDone,
                           !native ? "asked to stop; a stock worker does not say whether it did"
                           : stopped.empty() ? "no such session was recording"
                                             : stopped,

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "client/cli/exit.h"
+#include "client/cli/exit_code.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/targets.h"
 #include "client/rpc/call_threads.h"
@@ -89,14 +90,14 @@ Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
   size_t delivered = 0;
   for (size_t i = 0; i < taken.size(); ++i) {
     ManifestWorker account = std::move(taken[i]->account);
-    const Verdict& verdict = taken[i]->verdict;
-    delivered += IsDelivery(verdict.outcome) ? 1 : 0;
+    const WorkerOutcome& outcome = taken[i]->outcome;
+    delivered += IsDelivery(outcome.kind) ? 1 : 0;
     account.address = endpoints[i].address;
     account.name = stems[i];
-    account.outcome = verdict.outcome;
-    account.phase = verdict.phase;
-    account.reason = verdict.reason;
-    account.grpc_code = verdict.grpc_code;
+    account.outcome = outcome.kind;
+    account.phase = outcome.phase;
+    account.reason = outcome.reason;
+    account.grpc_code = outcome.grpc_code;
     account.attempts = 1;
     manifest.workers.push_back(std::move(account));
   }

@@ -14,14 +14,14 @@
 #include "client/cli/flags.h"
 #include "client/diagnosis/diagnoser.h"
 #include "client/rpc/unary_calls.h"
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 #include "common/net/endpoint.h"
 #include "common/run/manifest.h"
 
 namespace jobscope {
 
 struct WorkerAnswer {
-  Verdict verdict;
+  WorkerOutcome outcome;
   ManifestWorker account;
 };
 

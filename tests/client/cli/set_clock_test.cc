@@ -61,7 +61,7 @@ TEST_P(SetClockTest, RetriesComeAsBefore) {
   };
   const uint64_t before_ns = MonotonicNow();
   const std::vector<WorkerResult> results = Run({late});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok") << results[0].verdict.reason;
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok") << results[0].outcome.reason;
   EXPECT_EQ(connects(0), 2);
   // A minute's wait instead of an hour's: far from both.
   EXPECT_LT(MonotonicNow() - before_ns, 60'000'000'000u);
@@ -79,7 +79,7 @@ TEST_P(SetClockTest, ADelayIsAsLongAsBefore) {
   const uint64_t before_ns = MonotonicNow();
   const std::vector<WorkerResult> results = Run({worker, stock, Script()});
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok") << results[i].verdict.reason;
+    EXPECT_STREQ(Name(results[i].outcome.kind), "ok") << results[i].outcome.reason;
     EXPECT_GE(begun(i), before_ns + 1'500'000'000);
     EXPECT_LT(begun(i), before_ns + 60'000'000'000);
   }

@@ -70,8 +70,8 @@ class FanOutTest : public ::testing::Test {
           const absl::MutexLock lock(&mutex_);
           written_[index] = absl::Now();
           const bool truncated = static_cast<EmptyDelivery*>(delivery)->truncated();
-          return Verdict{truncated ? Outcome::kTruncated : Outcome::kOk, Phase::kDone, "",
-                         std::nullopt};
+          return WorkerOutcome{truncated ? Outcome::kTruncated : Outcome::kOk, Phase::kDone, "",
+                               std::nullopt};
         },
         &progress_);
   }

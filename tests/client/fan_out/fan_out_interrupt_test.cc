@@ -50,11 +50,11 @@ TEST_F(FanOutTest, AnInterruptStopsAndKeepsWhatThereIs) {
     return connects(2) == 3 && !starts(0).empty() && !starts(1).empty() && !starts(3).empty();
   });
   const std::vector<WorkerResult> results = fan_out_->Run();
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "truncated");
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "died");
-  EXPECT_THAT(results[1].verdict.reason, HasSubstr("interrupted: "));
-  EXPECT_STREQ(Name(results[2].verdict.outcome), "unreachable");
-  EXPECT_STREQ(Name(results[3].verdict.outcome), "truncated");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "truncated");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "died");
+  EXPECT_THAT(results[1].outcome.reason, HasSubstr("interrupted: "));
+  EXPECT_STREQ(Name(results[2].outcome.kind), "unreachable");
+  EXPECT_STREQ(Name(results[3].outcome.kind), "truncated");
 }
 
 // A phase in which a worker may be when the interrupt comes.
@@ -80,10 +80,10 @@ TEST_P(InterruptBeforeTheStart, RecordsNothing) {
   const absl::Time before = absl::Now();
   const std::vector<WorkerResult> results = fan_out_->Run();
   EXPECT_LT(absl::Now() - before, absl::Minutes(1));
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
-  EXPECT_STREQ(Name(results[0].verdict.phase), GetParam().phase);
-  EXPECT_THAT(results[0].verdict.reason, HasSubstr("interrupted before"));
-  EXPECT_STREQ(Name(results[1].verdict.phase), "arm");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "failed");
+  EXPECT_STREQ(Name(results[0].outcome.phase), GetParam().phase);
+  EXPECT_THAT(results[0].outcome.reason, HasSubstr("interrupted before"));
+  EXPECT_STREQ(Name(results[1].outcome.phase), "arm");
   EXPECT_TRUE(starts(0).empty());
   EXPECT_TRUE(starts(1).empty());
   EXPECT_FALSE(fan_out_->facts().started.has_value());
@@ -120,8 +120,8 @@ TEST_F(FanOutTest, AnInterruptBeforeRunRecordsNothing) {
   Make({Script()});
   fan_out_->Interrupt();
   const std::vector<WorkerResult> results = fan_out_->Run();
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
-  EXPECT_THAT(results[0].verdict.reason, HasSubstr("interrupted before"));
+  EXPECT_STREQ(Name(results[0].outcome.kind), "failed");
+  EXPECT_THAT(results[0].outcome.reason, HasSubstr("interrupted before"));
   EXPECT_TRUE(starts(0).empty());
 }
 

@@ -29,7 +29,7 @@ TEST_F(FanOutTest, BusyAnswersOfStockWorkersAreRetried) {
                     : Status::OK;
   };
   const std::vector<WorkerResult> results = Run({stock});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
   EXPECT_EQ(results[0].account.protocol, Protocol::kTensorflow);
   EXPECT_EQ(starts(0).size(), 3u);
 }
@@ -38,7 +38,7 @@ TEST_F(FanOutTest, WorkersOfBothProtocolsStartTogether) {
   Script older;  // ours, but it does not stream
   older.streams = false;
   const std::vector<WorkerResult> results = Run({Script(), Stock(), older});
-  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.outcome.kind), "ok");
   EXPECT_EQ(results[0].account.protocol, Protocol::kNative);
   EXPECT_THAT(results[0].account.warnings, IsEmpty());
   for (const size_t i : {1, 2}) {
@@ -53,9 +53,9 @@ TEST_F(FanOutTest, WorkersOfBothProtocolsStartTogether) {
 TEST_F(FanOutTest, ProtocolNativeRefusesOthers) {
   options_.protocol = Protocol::kNative;
   const std::vector<WorkerResult> results = Run({Script(), Stock()});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "refused");
-  EXPECT_THAT(results[1].verdict.reason, HasSubstr("--protocol=native"));
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "refused");
+  EXPECT_THAT(results[1].outcome.reason, HasSubstr("--protocol=native"));
 }
 
 // A trace of more than 2 GiB would abort its process.
@@ -69,9 +69,9 @@ TEST_F(FanOutTest, AStockWorkerIsRecordedForLongOnlyOnRequest) {
   Script stock = Stock();
   stock.capture = fails.capture;
   const std::vector<WorkerResult> results = Run({fails, stock, older});
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "refused");
-  EXPECT_STREQ(Name(results[1].verdict.phase), "describe");
-  EXPECT_THAT(results[1].verdict.reason,
+  EXPECT_STREQ(Name(results[1].outcome.kind), "refused");
+  EXPECT_STREQ(Name(results[1].outcome.phase), "describe");
+  EXPECT_THAT(results[1].outcome.reason,
               AllOf(HasSubstr("2 GiB"), HasSubstr("lower --duration_ms to 10000"),
                     HasSubstr("--protocol=tensorflow")));
   EXPECT_TRUE(starts(1).empty());
@@ -80,11 +80,11 @@ TEST_F(FanOutTest, AStockWorkerIsRecordedForLongOnlyOnRequest) {
 
   // --protocol=tensorflow would be a usage error.
   options_.lookback = absl::Seconds(1);
-  EXPECT_THAT(Run({stock})[0].verdict.reason,
+  EXPECT_THAT(Run({stock})[0].outcome.reason,
               AllOf(HasSubstr("lower --duration_ms to 10000"), Not(HasSubstr("--protocol"))));
   options_.lookback = absl::ZeroDuration();
   options_.steps = StepsWanted{3, std::nullopt};
-  EXPECT_THAT(Run({stock})[0].verdict.reason, Not(HasSubstr("--protocol")));
+  EXPECT_THAT(Run({stock})[0].outcome.reason, Not(HasSubstr("--protocol")));
   options_.steps.reset();
 
   options_.protocol = Protocol::kTensorflow;
@@ -101,19 +101,19 @@ TEST_F(FanOutTest, AStockWorkerThatDiesAfterItsEndMayHaveRecordedTooMuch) {
   older.stock = false;
   const std::vector<WorkerResult> results = Run({stock, older});
   for (const WorkerResult& result : results) {
-    EXPECT_STREQ(Name(result.verdict.outcome), "died");
-    EXPECT_STREQ(Name(result.verdict.phase), "transfer");
+    EXPECT_STREQ(Name(result.outcome.kind), "died");
+    EXPECT_STREQ(Name(result.outcome.phase), "transfer");
   }
-  EXPECT_THAT(results[0].verdict.reason, HasSubstr("exceeds 2 GiB"));
+  EXPECT_THAT(results[0].outcome.reason, HasSubstr("exceeds 2 GiB"));
   EXPECT_THAT(results[0].account.warnings, ElementsAre(HasSubstr("exceeds 2 GiB")));
-  EXPECT_THAT(results[1].verdict.reason, Not(HasSubstr("2 GiB")));
+  EXPECT_THAT(results[1].outcome.reason, Not(HasSubstr("2 GiB")));
 }
 
 TEST_F(FanOutTest, ProtocolTensorflowIsForcedOnAll) {
   options_.protocol = Protocol::kTensorflow;
   const std::vector<WorkerResult> results = Run({Script(), Script()});
   for (const size_t i : {0, 1}) {
-    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    EXPECT_STREQ(Name(results[i].outcome.kind), "ok");
     EXPECT_EQ(results[i].account.protocol, Protocol::kTensorflow);
     EXPECT_EQ(connects(i), 1);
     EXPECT_THAT(results[i].account.warnings, IsEmpty());

@@ -71,7 +71,7 @@ TEST_F(FanOutStartTest, ClocksAndLatenciesDoNotMoveTheStart) {
   uint64_t first = UINT64_MAX;
   uint64_t last = 0;
   for (size_t i = 0; i < scripts.size(); ++i) {
-    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    EXPECT_STREQ(Name(results[i].outcome.kind), "ok");
     first = std::min(first, begun(i));
     last = std::max(last, begun(i));
     ASSERT_TRUE(results[i].account.clock_offset_ns.has_value());
@@ -100,7 +100,7 @@ TEST_F(FanOutStartTest, OurOwnClockIsNotMeasured) {
   const std::vector<WorkerResult> results = RunInTime([&] {
     return std::vector<Script>{own, own, liar, silent};
   });
-  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.outcome.kind), "ok");
   EXPECT_EQ(syncs(0), 0);
   EXPECT_EQ(syncs(1), 0);
   EXPECT_EQ(syncs(2), 1);
@@ -124,7 +124,7 @@ TEST_F(FanOutStartTest, OfWorkersOfOneClockThreeAreMeasured) {
   const std::vector<WorkerResult> results = RunInTime([&] { return scripts; });
   int measured = 0;
   for (size_t i = 0; i < 8; ++i) {
-    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    EXPECT_STREQ(Name(results[i].outcome.kind), "ok");
     measured += syncs(i);
     // Those that were not have what those that were found out.
     EXPECT_NEAR(static_cast<double>(starts(i)[0].clock->offset_ns), 100e9, 2e3);
@@ -139,7 +139,7 @@ TEST_F(FanOutStartTest, AClockThatCannotBeMeasuredCostsTheCommonStartOfItsWorker
   Script fails;
   fails.sync_fails = Status(StatusCode::UNAVAILABLE, "Socket closed");
   const std::vector<WorkerResult> results = Run({Script(), fails, Script()});
-  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.outcome.kind), "ok");
   EXPECT_FALSE(starts(1)[0].clock.has_value());
   EXPECT_EQ(results[1].account.aligned, false);
   EXPECT_FALSE(results[1].account.clock_offset_ns.has_value());
@@ -166,9 +166,9 @@ TEST_F(FanOutStartTest, ASilentClockHoldsTheOthersNoLongerThanTheGatherTime) {
   hangs.sync_hangs = true;
   const std::vector<WorkerResult> results = Run({Script(), hangs});
   EXPECT_EQ(hangs_->by_limit, 0);
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
   // The client abandons the clock, and the worker records all the same.
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "ok");
 }
 
 TEST_F(FanOutStartTest, TheZeroLiesAsFarBackAsSomebodyReaches) {
@@ -203,10 +203,10 @@ TEST_F(FanOutStartTest, ADumpRecordsNothingNewAndIsRefusedWhereThereIsNothing) {
   Script stock;
   stock.stock = true;
   const std::vector<WorkerResult> results = Run({reaches, stock});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
   EXPECT_EQ(starts(0)[0].duration, absl::ZeroDuration());
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "refused");
-  EXPECT_THAT(results[1].verdict.reason, HasSubstr("--duration_ms=0"));
+  EXPECT_STREQ(Name(results[1].outcome.kind), "refused");
+  EXPECT_THAT(results[1].outcome.reason, HasSubstr("--duration_ms=0"));
 }
 
 TEST_F(FanOutStartTest, AllRecordTheSameSteps) {
@@ -220,7 +220,7 @@ TEST_F(FanOutStartTest, AllRecordTheSameSteps) {
     return scripts;
   });
   for (const WorkerResult& result : results) {
-    EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+    EXPECT_STREQ(Name(result.outcome.kind), "ok");
     EXPECT_THAT(result.account.warnings, IsEmpty());
   }
   ExpectTheSameSteps(scripts, 5);
@@ -254,7 +254,7 @@ TEST_F(FanOutStartTest, WorkersWithoutStepsFallBackToTime) {
       Run({WithSteps(100, absl::Milliseconds(10)), Script(), repeats, stock});
   EXPECT_TRUE(starts(0)[0].steps.has_value());
   for (const size_t i : {1, 2, 3}) {
-    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    EXPECT_STREQ(Name(results[i].outcome.kind), "ok");
     EXPECT_FALSE(starts(i)[0].steps.has_value());
     EXPECT_EQ(starts(i)[0].duration, options_.duration);
     EXPECT_EQ(starts(i)[0].start_unix_ns, starts(0)[0].start_unix_ns);
@@ -297,9 +297,9 @@ TEST_F(FanOutStartTest, AStepThatIsOverIsAnError) {
   const std::vector<WorkerResult> results =
       Run({WithSteps(10, absl::Minutes(10)), WithSteps(5'000, absl::Minutes(10))});
   for (const WorkerResult& result : results) {
-    EXPECT_STREQ(Name(result.verdict.outcome), "failed");
-    EXPECT_STREQ(Name(result.verdict.phase), "arm");
-    EXPECT_THAT(result.verdict.reason, HasSubstr("step 102 is over at worker w1:1 (at step 5000"));
+    EXPECT_STREQ(Name(result.outcome.kind), "failed");
+    EXPECT_STREQ(Name(result.outcome.phase), "arm");
+    EXPECT_THAT(result.outcome.reason, HasSubstr("step 102 is over at worker w1:1 (at step 5000"));
   }
   EXPECT_TRUE(starts(0).empty());
 }
@@ -312,7 +312,7 @@ TEST_F(FanOutStartTest, AStepThatIsFarAheadIsWaitedForArmed) {
                                        WithSteps(90, absl::Milliseconds(100))};
   const absl::Time before = absl::Now();
   const std::vector<WorkerResult> results = Run(scripts);
-  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.outcome.kind), "ok");
   ExpectTheSameSteps(scripts, 3);
   EXPECT_EQ(fan_out_->facts().steps->first, 160);
   // The step begins 6 s from the beginning; they were told in the last 4 s before.
@@ -339,7 +339,7 @@ TEST_F(FanOutStartTest, AStepThatIsOverWhenTheJobBeginsIsReplacedByTheNextOnes) 
   script.steps->base += absl::Milliseconds(500);
   script.capture = [](int) { return Status(StatusCode::INTERNAL, "nobody waits for the step"); };
   const std::vector<WorkerResult> results = Run({script});
-  EXPECT_TRUE(RecordsFrom(0, 2)) << results[0].verdict.reason;
+  EXPECT_TRUE(RecordsFrom(0, 2)) << results[0].outcome.reason;
   EXPECT_EQ(fan_out_->facts().steps->last, 4);
   EXPECT_THAT(results[0].account.warnings, ElementsAre(HasSubstr("step 0 could not be reached")));
 }
@@ -364,7 +364,7 @@ TEST_F(FanOutStartTest, WorkersThatBeginNoStepRecordForTheDurationInTheEnd) {
   options_.max_duration = absl::Milliseconds(300);
   const absl::Time before = absl::Now();
   const std::vector<WorkerResult> results = Run({Script()});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
   EXPECT_FALSE(starts(0)[0].steps.has_value());
   EXPECT_GE(*fan_out_->facts().started, before + absl::Milliseconds(300));
   EXPECT_THAT(results[0].account.warnings, ElementsAre(HasSubstr("had begun no step")));
@@ -376,15 +376,15 @@ TEST_F(FanOutStartTest, WorkersThatCannotCountStepsAreNotWaitedFor) {
   Script repeats = WithSteps(7, absl::Milliseconds(10));
   repeats.steps->increasing = false;
   const std::vector<WorkerResult> results = Run({repeats, Stock()});
-  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.outcome.kind), "ok");
 }
 
 TEST_F(FanOutStartTest, AStepThatDoesNotComeIsGivenUp) {
   options_.steps = StepsWanted{3, 1'000'000};
   options_.max_duration = absl::Milliseconds(300);
   const std::vector<WorkerResult> results = Run({WithSteps(100, absl::Milliseconds(10))});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
-  EXPECT_THAT(results[0].verdict.reason, HasSubstr("step 1000000 has not come within 300ms"));
+  EXPECT_STREQ(Name(results[0].outcome.kind), "failed");
+  EXPECT_THAT(results[0].outcome.reason, HasSubstr("step 1000000 has not come within 300ms"));
 }
 
 TEST_F(FanOutStartTest, OneThatComesTooLateForTheStepRecordsLaterOnes) {
@@ -393,7 +393,7 @@ TEST_F(FanOutStartTest, OneThatComesTooLateForTheStepRecordsLaterOnes) {
   options_.max_duration = absl::Seconds(30);
   const Script late = Late(WithSteps(100, absl::Milliseconds(5)));
   const std::vector<WorkerResult> results = Run({WithSteps(100, absl::Milliseconds(5)), late});
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "ok");
   const v1::StepWindow window = *starts(1)[0].steps;
   EXPECT_GT(window.first(), fan_out_->facts().steps->first);
   EXPECT_EQ(window.last() - window.first(), 2);
@@ -410,7 +410,7 @@ TEST_F(FanOutStartTest, OneThatComesLateAndCountsDifferentlyRecordsItsNextSteps)
   late.steps->increasing = false;
   late.steps->by_ordinal = true;
   const std::vector<WorkerResult> results = Run({WithSteps(500'000, absl::Milliseconds(5)), late});
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "ok");
   const v1::StepWindow window = *starts(1)[0].steps;
   EXPECT_TRUE(window.by_ordinal());
   EXPECT_LT(window.first(), 500'000);
@@ -427,7 +427,7 @@ TEST_F(FanOutStartTest, OneThatComesLateAndAloneHasStepsRecordsThem) {
   options_.max_duration = absl::Seconds(30);
   const std::vector<WorkerResult> results =
       Run({Script(), Late(WithSteps(100, absl::Milliseconds(5)))});
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "ok");
   ASSERT_TRUE(starts(1)[0].steps.has_value());
   EXPECT_GT(starts(1)[0].steps->first(), 100);
   EXPECT_EQ(starts(1)[0].steps->last() - starts(1)[0].steps->first(), 2);

@@ -31,7 +31,7 @@ using ::testing::IsEmpty;
 TEST_F(FanOutTest, AllStartAtOneInstant) {
   const std::vector<WorkerResult> results = Run(std::vector<Script>(8));
   for (size_t i = 0; i < 8; ++i) {
-    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    EXPECT_STREQ(Name(results[i].outcome.kind), "ok");
     EXPECT_EQ(results[i].account.attempts, 1);
     EXPECT_EQ(results[i].account.protocol, Protocol::kNative);
     EXPECT_THAT(results[i].account.warnings, IsEmpty());
@@ -49,7 +49,7 @@ TEST_F(FanOutTest, AllStartAtOneInstant) {
 TEST_F(FanOutTest, ALimitBeyondAllTimesIsNone) {
   Script unlimited;
   unlimited.max_duration_ms = UINT64_MAX;
-  EXPECT_STREQ(Name(Run({unlimited})[0].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(Run({unlimited})[0].outcome.kind), "ok");
 }
 
 TEST_F(FanOutTest, OneAloneWaitsForNobody) {
@@ -79,7 +79,7 @@ TEST_F(FanOutTest, WhoeverMayNotBeArmedForSoLongIsArmedAnew) {
   const absl::Time before = absl::Now();
   const std::vector<WorkerResult> results = Run({limited, limited, Stock()});
   for (const size_t i : {0, 1}) {
-    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok") << results[i].verdict.reason;
+    EXPECT_STREQ(Name(results[i].outcome.kind), "ok") << results[i].outcome.reason;
     EXPECT_GE(arms(i).size(), 2u);
     ASSERT_EQ(starts(i).size(), 1u);
     // The delay counts from the first time (else it would never end), and both start together.
@@ -93,7 +93,7 @@ TEST_F(FanOutTest, ADelayCountsFromTheFirstTimeThatAllWereArmed) {
   Script limited;
   limited.armed_limit = absl::Milliseconds(1500);
   const std::vector<WorkerResult> results = Run({limited});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok") << results[0].verdict.reason;
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok") << results[0].outcome.reason;
   EXPECT_GE(arms(0).size(), 2u);  // counted from each time, it would never end
 }
 
@@ -101,9 +101,9 @@ TEST_F(FanOutTest, ARefusedConnectionIsTriedAgainAndHoldsNobodyUp) {
   Script refused;
   refused.describe = Refused;
   const std::vector<WorkerResult> results = Run({Script(), refused, Script()});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
-  EXPECT_STREQ(Name(results[2].verdict.outcome), "ok");
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "unreachable");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
+  EXPECT_STREQ(Name(results[2].outcome.kind), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "unreachable");
   EXPECT_EQ(results[1].account.attempts, 3);
   EXPECT_EQ(results[1].account.protocol, std::nullopt) << "nobody knows what it speaks";
   EXPECT_EQ(connects(1), 3);
@@ -117,7 +117,7 @@ TEST_F(FanOutTest, OneThatComesUpLateIsStillCaptured) {
   Script late;
   late.describe = [](int attempt) { return attempt < 2 ? Refused(0) : Status::OK; };
   const std::vector<WorkerResult> results = Run({Script(), late});
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "ok");
   EXPECT_EQ(results[1].account.attempts, 3);
   ASSERT_EQ(starts(1).size(), 1u);
   // On the same zero, for the same length, and it says so.
@@ -132,9 +132,9 @@ TEST_F(FanOutTest, ASilentOneHoldsTheOthersNoLongerThanTheGatherTime) {
   Script silent;
   silent.describe_takes = absl::InfiniteDuration();
   const std::vector<WorkerResult> results = Run({Script(), silent});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "timeout");
-  EXPECT_STREQ(Name(results[1].verdict.phase), "describe");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "timeout");
+  EXPECT_STREQ(Name(results[1].outcome.phase), "describe");
   EXPECT_EQ(connects(1), 1) << "silence is not asked again";
   EXPECT_EQ(hangs_->by_limit, 0);
 }
@@ -143,8 +143,8 @@ TEST_F(FanOutTest, BusyIsRetriedAndThenTold) {
   Script busy;
   busy.busy = true;
   const std::vector<WorkerResult> results = Run({busy});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "busy");
-  EXPECT_THAT(results[0].verdict.reason, HasSubstr("'other'"));
+  EXPECT_STREQ(Name(results[0].outcome.kind), "busy");
+  EXPECT_THAT(results[0].outcome.reason, HasSubstr("'other'"));
   EXPECT_EQ(results[0].account.attempts, 3);
 }
 
@@ -154,7 +154,7 @@ TEST_F(FanOutTest, RefusedToArmBecauseBusyIsRetried) {
     return attempt < 2 ? Status(StatusCode::ALREADY_EXISTS, "busy with session 'x'") : Status::OK;
   };
   const std::vector<WorkerResult> results = Run({Script(), busy});
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "ok");
   EXPECT_EQ(results[1].account.attempts, 3);
 }
 
@@ -162,10 +162,10 @@ TEST_F(FanOutTest, RefusedToArmForGoodIsTold) {
   Script refuses;
   refuses.arm = [](int) { return Status(StatusCode::PERMISSION_DENIED, "not you"); };
   const std::vector<WorkerResult> results = Run({refuses, Script()});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "refused");
-  EXPECT_STREQ(Name(results[0].verdict.phase), "arm");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "refused");
+  EXPECT_STREQ(Name(results[0].outcome.phase), "arm");
   EXPECT_EQ(results[0].account.attempts, 1);
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "ok");
 }
 
 TEST_F(FanOutTest, OneThatHangsWhileItArmsDelaysTheOthersByTheGatherTime) {
@@ -173,9 +173,9 @@ TEST_F(FanOutTest, OneThatHangsWhileItArmsDelaysTheOthersByTheGatherTime) {
   Script hangs;
   hangs.arm_takes = absl::InfiniteDuration();
   const std::vector<WorkerResult> results = Run({Script(), hangs});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "timeout");
-  EXPECT_STREQ(Name(results[1].verdict.phase), "arm");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "timeout");
+  EXPECT_STREQ(Name(results[1].outcome.phase), "arm");
   EXPECT_EQ(hangs_->by_limit, 0);
 }
 
@@ -183,9 +183,9 @@ TEST_F(FanOutTest, OneThatDiesArmedIsTriedAgain) {
   Script dies;
   dies.dies_armed = [](int) { return absl::ZeroDuration(); };
   const std::vector<WorkerResult> results = Run({Script(), dies});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "unreachable");
-  EXPECT_STREQ(Name(results[1].verdict.phase), "arm");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "unreachable");
+  EXPECT_STREQ(Name(results[1].outcome.phase), "arm");
   EXPECT_EQ(results[1].account.attempts, 3);
 }
 
@@ -195,8 +195,8 @@ TEST_F(FanOutTest, ARecordingThatStartedIsNotRunTwice) {
   dies.capture = [](int) { return Status(StatusCode::UNAVAILABLE, "Socket closed"); };
   dies.capture_fails_after = absl::Milliseconds(100);
   const std::vector<WorkerResult> results = Run({dies});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "died");
-  EXPECT_STREQ(Name(results[0].verdict.phase), "record");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "died");
+  EXPECT_STREQ(Name(results[0].outcome.phase), "record");
   EXPECT_EQ(starts(0).size(), 1u);
   EXPECT_EQ(results[0].account.attempts, 1);
 }
@@ -207,14 +207,14 @@ TEST_F(FanOutTest, WhatCameBeforeADeathIsWritten) {
   dies.capture_fails_after = absl::Milliseconds(100);
   dies.truncates = true;
   const std::vector<WorkerResult> results = Run({dies, Script()});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "truncated");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "truncated");
 }
 
 TEST_F(FanOutTest, ASlowAnswerIsWaitedFor) {
   Script slow;
   slow.answer_after_end = absl::Seconds(1);
   const std::vector<WorkerResult> results = Run({slow});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
 }
 
 TEST_F(FanOutTest, ResultsAreWrittenAsTheyCome) {
@@ -229,9 +229,9 @@ TEST_F(FanOutTest, FewerThanMinWorkersRecordsNothing) {
   Script refused;
   refused.describe = Refused;
   const std::vector<WorkerResult> results = Run({Script(), refused});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
-  EXPECT_STREQ(Name(results[0].verdict.phase), "arm");
-  EXPECT_THAT(results[0].verdict.reason, HasSubstr("--min_workers=2"));
+  EXPECT_STREQ(Name(results[0].outcome.kind), "failed");
+  EXPECT_STREQ(Name(results[0].outcome.phase), "arm");
+  EXPECT_THAT(results[0].outcome.reason, HasSubstr("--min_workers=2"));
   EXPECT_TRUE(starts(0).empty());
   EXPECT_FALSE(fan_out_->facts().started.has_value());
 }
@@ -241,7 +241,7 @@ TEST_F(FanOutTest, MinWorkersWaitsForRetries) {
   Script late;
   late.describe = [](int attempt) { return attempt < 2 ? Refused(0) : Status::OK; };
   const std::vector<WorkerResult> results = Run({Script(), late});
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "ok");
   EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(1)[0].start_monotonic_ns);
 }
 
@@ -250,8 +250,8 @@ TEST_F(FanOutTest, MinWorkersCountsThoseThatDieArmed) {
   Script dies;
   dies.dies_armed = [](int) { return absl::ZeroDuration(); };
   const std::vector<WorkerResult> results = Run({Script(), dies});
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
-  EXPECT_THAT(results[0].verdict.reason, HasSubstr("only 1 of 2"));
+  EXPECT_STREQ(Name(results[0].outcome.kind), "failed");
+  EXPECT_THAT(results[0].outcome.reason, HasSubstr("only 1 of 2"));
   EXPECT_TRUE(starts(0).empty());
 }
 
@@ -267,7 +267,7 @@ TEST_F(FanOutTest, MinWorkersWaitsForRetriesAlsoInTheClockPhase) {
   };
   const std::vector<WorkerResult> results = Run({slow, dies});
   for (const WorkerResult& result : results) {
-    EXPECT_STREQ(Name(result.verdict.outcome), "ok") << result.verdict.reason;
+    EXPECT_STREQ(Name(result.outcome.kind), "ok") << result.outcome.reason;
   }
   EXPECT_EQ(results[1].account.attempts, 2);
   EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(1)[0].start_monotonic_ns);
@@ -286,9 +286,9 @@ TEST_F(FanOutTest, ASilentCrowdHoldsNobodyUp) {
   const std::vector<WorkerResult> results = Run(scripts);
   // Before any silent one was abandoned, whose place the last one would have taken otherwise.
   EXPECT_EQ(hangs_->by_limit, 0);
-  for (size_t i = 1; i < 13; ++i) EXPECT_STREQ(Name(results[i].verdict.outcome), "timeout");
+  for (size_t i = 1; i < 13; ++i) EXPECT_STREQ(Name(results[i].outcome.kind), "timeout");
   for (const size_t i : {0, 13}) {
-    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    EXPECT_STREQ(Name(results[i].outcome.kind), "ok");
     EXPECT_THAT(results[i].account.warnings, IsEmpty());
     ASSERT_EQ(starts(i).size(), 1u);
   }
@@ -308,7 +308,7 @@ TEST_F(FanOutTest, ASilentCrowdIsNoSlowerWhenItsTimeLimitsExpire) {
   const std::vector<WorkerResult> results = Run(scripts);
   EXPECT_LT(absl::Now() - before, absl::Seconds(60));
   EXPECT_GT(hangs_->by_limit, 0);
-  EXPECT_EQ(results.back().verdict.outcome, Outcome::kOk) << results.back().verdict.reason;
+  EXPECT_EQ(results.back().outcome.kind, Outcome::kOk) << results.back().outcome.reason;
 }
 
 // Likewise those that are armed and do not become ready, and those whose clock is not answered for.
@@ -328,7 +328,7 @@ TEST_F(FanOutTest, ACrowdThatHangsLaterHoldsNobodyUpEither) {
     const std::vector<WorkerResult> results = Run(scripts);
     EXPECT_EQ(hangs_->by_limit, 0) << arming;
     for (const size_t i : {0, 13}) {
-      EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+      EXPECT_STREQ(Name(results[i].outcome.kind), "ok");
       EXPECT_THAT(results[i].account.warnings, IsEmpty()) << arming;
     }
     EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(13)[0].start_monotonic_ns) << arming;
@@ -344,7 +344,7 @@ TEST_F(FanOutTest, OneProcessOfTwoAddressesIsRecordedOnce) {
   std::vector<size_t> recorded;
   std::vector<size_t> twins;
   for (size_t i = 0; i < results.size(); ++i) {
-    const bool ok = results[i].verdict.outcome == Outcome::kOk;
+    const bool ok = results[i].outcome.kind == Outcome::kOk;
     (ok ? recorded : twins).push_back(i);
     EXPECT_EQ(starts(i).size(), ok ? 1u : 0u);
   }
@@ -352,9 +352,9 @@ TEST_F(FanOutTest, OneProcessOfTwoAddressesIsRecordedOnce) {
   ASSERT_EQ(twins.size(), 1u);
   EXPECT_EQ(twins[0] % 2, 0u);
   const WorkerResult& twin = results[twins[0]];
-  EXPECT_STREQ(Name(twin.verdict.outcome), "duplicate");
+  EXPECT_STREQ(Name(twin.outcome.kind), "duplicate");
   EXPECT_EQ(twin.account.same_as, twins[0] == 0 ? "w2:1" : "w0:1");
-  EXPECT_THAT(twin.verdict.reason, HasSubstr("(pid 7 on )"));
+  EXPECT_THAT(twin.outcome.reason, HasSubstr("(pid 7 on )"));
 }
 
 TEST_F(FanOutTest, EqualProcessIdsAreNotOneProcess) {
@@ -374,7 +374,7 @@ TEST_F(FanOutTest, EqualProcessIdsAreNotOneProcess) {
   const std::vector<WorkerResult> results =
       Run({first, elsewhere, in_a_container, later, unknown, unknown});
   for (size_t i = 0; i < results.size(); ++i) {
-    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok") << i;
+    EXPECT_STREQ(Name(results[i].outcome.kind), "ok") << i;
     EXPECT_EQ(starts(i).size(), 1u) << i;
   }
 }
@@ -409,7 +409,7 @@ TEST_F(FanOutTest, LateOnesCostTheSameHoweverManyThereAre) {
 TEST_F(FanOutTest, MaxParallelBoundsConnecting) {
   options_.max_parallel = 3;
   const std::vector<WorkerResult> results = Run(std::vector<Script>(20));
-  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.outcome.kind), "ok");
   for (size_t i = 0; i < 20; ++i) {
     EXPECT_EQ(starts(i)[0].start_monotonic_ns, starts(0)[0].start_monotonic_ns);
   }
@@ -418,7 +418,7 @@ TEST_F(FanOutTest, MaxParallelBoundsConnecting) {
 TEST_F(FanOutTest, AThousandWorkers) {
   const std::vector<WorkerResult> results = Run(std::vector<Script>(1000));
   EXPECT_EQ(std::count_if(results.begin(), results.end(),
-                          [](const WorkerResult& r) { return r.verdict.outcome == Outcome::kOk; }),
+                          [](const WorkerResult& r) { return r.outcome.kind == Outcome::kOk; }),
             1000);
 }
 

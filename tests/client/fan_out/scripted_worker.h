@@ -168,7 +168,9 @@ struct Log {
 class EmptyDelivery : public Delivery {
  public:
   explicit EmptyDelivery(bool truncated) : truncated_(truncated) {}
-  Verdict Write(const RunDirectory&, const std::string&, ManifestWorker*) override { return {}; }
+  WorkerOutcome Write(const RunDirectory&, const std::string&, ManifestWorker*) override {
+    return {};
+  }
   bool truncated() const { return truncated_; }
 
  private:

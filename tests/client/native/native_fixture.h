@@ -200,7 +200,7 @@ class NativeWorkerTest : public ::testing::Test {
     worker_->Start(call);
   }
   // Writes what was delivered.
-  Verdict Write() {
+  WorkerOutcome Write() {
     const std::unique_ptr<Delivery> delivery = log_->TakeDelivery();
     if (delivery == nullptr) {
       ADD_FAILURE() << "nothing was delivered";

@@ -25,12 +25,12 @@ TEST_F(NativeResumeTest, AWorkerThatDiesLeavesWhatCame) {
     Record(fake.address(), absl::Milliseconds(100));
     ASSERT_TRUE(log_->AwaitNote("trying again"));
   }
-  const Verdict verdict = ExpectTruncatedFile();
-  EXPECT_THAT(verdict.reason,
+  const WorkerOutcome outcome = ExpectTruncatedFile();
+  EXPECT_THAT(outcome.reason,
               HasSubstr("Connection reset by peer; then could not be reached again: "
                         "Connection refused"));
   EXPECT_EQ(account_.events, 2400u);  // of the 60 items, 12 are names and lines
-  EXPECT_EQ(verdict.grpc_code, grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(outcome.grpc_code, grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(NativeResumeTest, AServerThatHasEndedIsNotAskedAgain) {
@@ -40,11 +40,11 @@ TEST_F(NativeResumeTest, AServerThatHasEndedIsNotAskedAgain) {
   }));
   const absl::Time begin = absl::Now();
   Record(fake.address(), absl::Seconds(60));
-  const Verdict verdict = ExpectTruncatedFile();
+  const WorkerOutcome outcome = ExpectTruncatedFile();
   EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
   EXPECT_EQ(fake.fetches(), 0);
   EXPECT_THAT(log_->notes(), IsEmpty());
-  EXPECT_THAT(verdict.reason, HasSubstr("ended while recording: shut down; 0.0 s of"));
+  EXPECT_THAT(outcome.reason, HasSubstr("ended while recording: shut down; 0.0 s of"));
 }
 
 // Of an earlier release: without the detail, and always with this text.
@@ -53,9 +53,9 @@ TEST_F(NativeResumeTest, AnOldServerThatHasEndedIsNotAskedAgain) {
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, kServerEndedText);
   }));
   Record(fake.address(), absl::Seconds(60));
-  const Verdict verdict = ExpectTruncatedFile();
+  const WorkerOutcome outcome = ExpectTruncatedFile();
   EXPECT_EQ(fake.fetches(), 0);
-  EXPECT_THAT(verdict.reason,
+  EXPECT_THAT(outcome.reason,
               HasSubstr(absl::StrCat("ended while recording: ", kServerEndedText, "; 0.0 s of")));
 }
 
@@ -77,8 +77,8 @@ TEST_F(NativeResumeTest, AnEndWithAReasonLeavesWhatCame) {
     return grpc::Status::OK;
   }));
   Record(fake.address(), absl::Seconds(60));
-  const Verdict verdict = ExpectTruncatedFile();
-  EXPECT_THAT(verdict.reason, HasSubstr("ended while recording: evicted by session 'y'"));
+  const WorkerOutcome outcome = ExpectTruncatedFile();
+  EXPECT_THAT(outcome.reason, HasSubstr("ended while recording: evicted by session 'y'"));
   EXPECT_EQ(account_.events, 2400u);
 }
 
@@ -96,10 +96,10 @@ TEST_F(NativeResumeTest, AProcessThatIsGoneIsNotWaitedFor) {
   start.process_id = child;
   const absl::Time begin = absl::Now();
   worker_->Start(start);
-  const Verdict verdict = ExpectTruncatedFile();
+  const WorkerOutcome outcome = ExpectTruncatedFile();
   EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
   EXPECT_EQ(fake.fetches(), 0);
-  EXPECT_THAT(verdict.reason,
+  EXPECT_THAT(outcome.reason,
               HasSubstr(absl::StrCat("died while recording: Connection reset by peer; its process, "
                                      "pid ",
                                      child, ", has ended; ")));
@@ -145,9 +145,9 @@ TEST_F(NativeResumeTest, ALimitEndsTheWaitForALostConnection) {
   script.fetch = [](FakeFetch*, int) { return kCut; };
   FakeNativeWorker fake(script);
   Record(fake.address(), absl::Hours(1));
-  const Verdict verdict = ExpectTruncatedFile();
+  const WorkerOutcome outcome = ExpectTruncatedFile();
   EXPECT_FALSE(abandon);
-  EXPECT_THAT(verdict.reason, HasSubstr("; the trace reached --max_trace_mb="));
+  EXPECT_THAT(outcome.reason, HasSubstr("; the trace reached --max_trace_mb="));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class NativeResumeTest : public NativeWorkerTest {
     FakeNativeWorker fake(script);
     Record(fake.address());
     EXPECT_TRUE(log_->AwaitEnded().ok());
-    EXPECT_EQ(Write().outcome, Outcome::kOk);
+    EXPECT_EQ(Write().kind, Outcome::kOk);
     uncut_ = File();
     EXPECT_GT(uncut_.size(), 20'000u);
     std::filesystem::remove(run_->path() + "/worker.xplane.pb");
@@ -69,24 +69,24 @@ class NativeResumeTest : public NativeWorkerTest {
 
   void ExpectUncutFile() {
     EXPECT_TRUE(log_->AwaitEnded().ok());
-    const Verdict verdict = Write();
-    EXPECT_EQ(verdict.outcome, Outcome::kOk) << verdict.reason;
+    const WorkerOutcome outcome = Write();
+    EXPECT_EQ(outcome.kind, Outcome::kOk) << outcome.reason;
     EXPECT_TRUE(File() == uncut_) << File().size() << " bytes instead of " << uncut_.size();
   }
   // What there is of the trace is a valid file.
-  Verdict ExpectTruncatedFile() {
+  WorkerOutcome ExpectTruncatedFile() {
     const grpc::Status ended = log_->AwaitEnded();
     EXPECT_FALSE(ended.ok());
-    const Verdict verdict = Write();
-    EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
-    EXPECT_EQ(verdict.grpc_code, static_cast<int>(ended.error_code()));
+    const WorkerOutcome outcome = Write();
+    EXPECT_EQ(outcome.kind, Outcome::kTruncated);
+    EXPECT_EQ(outcome.grpc_code, static_cast<int>(ended.error_code()));
     EXPECT_FALSE(account_.lost.has_value());
     EXPECT_GT(account_.events.value_or(0), 0u);
     tensorflow::profiler::XSpace space;
     EXPECT_TRUE(space.ParseFromString(File()));
     EXPECT_THAT(space.warnings(),
                 ::testing::Contains(::testing::HasSubstr("losses are not known")));
-    return verdict;
+    return outcome;
   }
 
   const std::vector<FakeItem> items_ = MakeItems(4, 20, 50);

@@ -58,8 +58,8 @@ TEST_F(NativeResumeTest, WhatIsMissingAfterALossIsNotDenied) {
     FakeNativeWorker fake(script);
     Record(fake.address());
     EXPECT_TRUE(log_->AwaitEnded().ok());
-    const Verdict verdict = Write();
-    EXPECT_EQ(verdict.outcome, summary.truncated() ? Outcome::kTruncated : Outcome::kOk);
+    const WorkerOutcome outcome = Write();
+    EXPECT_EQ(outcome.kind, summary.truncated() ? Outcome::kTruncated : Outcome::kOk);
     EXPECT_THAT(account_.warnings, Contains(HasSubstr("the connection was lost once, for ")));
     EXPECT_THAT(account_.warnings, Not(Contains(HasSubstr("nothing is missing"))));
     worker_.reset();
@@ -157,11 +157,11 @@ TEST_F(NativeResumeTest, AWorkerThatHasLetGoSaysWhy) {
   };
   FakeNativeWorker fake(script);
   Record(fake.address(), absl::Seconds(60));
-  const Verdict verdict = ExpectTruncatedFile();
-  EXPECT_THAT(verdict.reason, HasSubstr("died while recording: Connection reset by peer; then the "
+  const WorkerOutcome outcome = ExpectTruncatedFile();
+  EXPECT_THAT(outcome.reason, HasSubstr("died while recording: Connection reset by peer; then the "
                                         "next session took the place; 0.0 s of 60.0 s arrived"));
-  EXPECT_EQ(verdict.phase, Phase::kRecord);
-  EXPECT_EQ(verdict.grpc_code, grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(outcome.phase, Phase::kRecord);
+  EXPECT_EQ(outcome.grpc_code, grpc::StatusCode::NOT_FOUND);
 }
 
 // The trace is overdue while the disk hangs: there is nothing to do but to wait for the disk.
@@ -283,10 +283,10 @@ TEST_F(NativeResumeTest, ATransferThatTakesTooLongIsCutOff) {
   StartCall start = MakeStart(absl::Milliseconds(10));
   start.transfer = absl::Seconds(4);
   worker_->Start(start);
-  const Verdict verdict = ExpectTruncatedFile();
-  EXPECT_EQ(verdict.grpc_code, grpc::StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_EQ(verdict.phase, Phase::kTransfer);
-  EXPECT_THAT(verdict.reason, HasSubstr("--transfer_timeout_ms"));
+  const WorkerOutcome outcome = ExpectTruncatedFile();
+  EXPECT_EQ(outcome.grpc_code, grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(outcome.phase, Phase::kTransfer);
+  EXPECT_THAT(outcome.reason, HasSubstr("--transfer_timeout_ms"));
 }
 
 TEST_F(NativeResumeTest, CancelWhileTheConnectionIsLost) {

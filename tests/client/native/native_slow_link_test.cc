@@ -54,8 +54,8 @@ class NativeSlowLinkTest : public NativeWorkerTest {
   }
   void ExpectWholeTrace() {
     EXPECT_TRUE(log_->AwaitEnded().ok());
-    const Verdict verdict = Write();
-    EXPECT_EQ(verdict.outcome, Outcome::kOk) << verdict.reason;
+    const WorkerOutcome outcome = Write();
+    EXPECT_EQ(outcome.kind, Outcome::kOk) << outcome.reason;
     EXPECT_EQ(account_.events, 10u);
     EXPECT_GT(File().size(), kRawBytes);
   }
@@ -362,7 +362,7 @@ TEST_F(NativeSlowLinkTest, SilenceCountsFromWhenTheClientWasLastLate) {
   proxy.Stall(true);
   // The first probe is on its way by then; on a busy machine it may not be, which is as well.
   absl::SleepFor(absl::Seconds(1));
-  // Late for three seconds more: neither that probe's end nor a silence before then is a verdict.
+  // Late for three seconds more: neither that probe's end nor a silence before then decides.
   const uint64_t late_until_ns = MonotonicNow() + 3'000'000'000;
   threads_.NoteTimer(0, late_until_ns);
   ASSERT_TRUE(log_->AwaitNote("and no answer on a second connection"));

@@ -10,8 +10,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "client/native/wire/native_messages.h"
 #include "client/rpc/call_threads.h"
-#include "client/wire/native_messages.h"
 #include "tests/client/fake_native_worker.h"
 
 namespace jobscope {

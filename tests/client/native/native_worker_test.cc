@@ -39,10 +39,10 @@ TEST_F(NativeWorkerTest, BringsAWholeTrace) {
   EXPECT_TRUE(log_->AwaitProgress(1));
   EXPECT_THAT(log_->notes(), IsEmpty());
 
-  const Verdict verdict = Write();
-  EXPECT_EQ(verdict.outcome, Outcome::kOk);
-  EXPECT_EQ(verdict.phase, Phase::kDone);
-  EXPECT_EQ(verdict.reason, "");
+  const WorkerOutcome outcome = Write();
+  EXPECT_EQ(outcome.kind, Outcome::kOk);
+  EXPECT_EQ(outcome.phase, Phase::kDone);
+  EXPECT_EQ(outcome.reason, "");
   EXPECT_EQ(account_.protocol, Protocol::kNative);
   EXPECT_EQ(account_.aligned, true);
   EXPECT_EQ(account_.events, 600u);
@@ -152,8 +152,8 @@ TEST_F(NativeWorkerTest, MessagesOfANewerWorkerAreSkipped) {
   FakeNativeWorker fake(script);
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
-  const Verdict verdict = Write();
-  EXPECT_EQ(verdict.outcome, Outcome::kOk) << verdict.reason;
+  const WorkerOutcome outcome = Write();
+  EXPECT_EQ(outcome.kind, Outcome::kOk) << outcome.reason;
   EXPECT_EQ(account_.events, 600u);
   EXPECT_EQ(fake.fetches(), 0);
   EXPECT_THAT(log_->notes(), IsEmpty());
@@ -181,7 +181,7 @@ TEST_F(NativeWorkerTest, WithoutAKnownClockTheWorkerStartsAtOnce) {
   EXPECT_EQ(start.start_monotonic_ns(), 0u);
   EXPECT_EQ(start.zero_monotonic_ns(), 0u);
   EXPECT_EQ(start.duration_ns(), 1'000'000'000u);
-  EXPECT_EQ(Write().outcome, Outcome::kOk);
+  EXPECT_EQ(Write().kind, Outcome::kOk);
   EXPECT_EQ(account_.aligned, false);
   EXPECT_FALSE(account_.clock_offset_ns.has_value());
 }
@@ -301,7 +301,7 @@ TEST_F(NativeWorkerTest, AcknowledgesAlsoWhenNothingMoreComes) {
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
   EXPECT_TRUE(acknowledged);
-  EXPECT_EQ(Write().outcome, Outcome::kOk);
+  EXPECT_EQ(Write().kind, Outcome::kOk);
 }
 
 TEST_F(NativeWorkerTest, CancelTellsTheWorkerAndEndsSoon) {

@@ -47,7 +47,7 @@ TEST_F(NativeWorkerTraceTest, ALargeItemPasses) {
   FakeNativeWorker fake(script);
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
-  EXPECT_EQ(Write().outcome, Outcome::kOk);
+  EXPECT_EQ(Write().kind, Outcome::kOk);
   EXPECT_GT(File().size(), 3'000'000u);
 }
 
@@ -68,7 +68,7 @@ TEST_F(NativeWorkerTraceTest, WrongTotalsAreWarningsWithBothFigures) {
   FakeNativeWorker fake(script);
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
-  EXPECT_EQ(Write().outcome, Outcome::kOk);
+  EXPECT_EQ(Write().kind, Outcome::kOk);
   EXPECT_EQ(account_.events, 20u);
   const std::string last = std::to_string(items.size());
   EXPECT_THAT(account_.warnings, Contains("the worker counted 25 events, the file holds 20"));
@@ -90,9 +90,9 @@ TEST_F(NativeWorkerTraceTest, AnEndWithoutItemsIsAFailure) {
   FakeNativeWorker fake(script);
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
-  const Verdict verdict = Write();
-  EXPECT_EQ(verdict.outcome, Outcome::kFailed);
-  EXPECT_EQ(verdict.phase, Phase::kTransfer);
+  const WorkerOutcome outcome = Write();
+  EXPECT_EQ(outcome.kind, Outcome::kFailed);
+  EXPECT_EQ(outcome.phase, Phase::kTransfer);
 }
 
 TEST_F(NativeWorkerTraceTest, AnEndWithoutASummaryIsTruncated) {
@@ -104,9 +104,9 @@ TEST_F(NativeWorkerTraceTest, AnEndWithoutASummaryIsTruncated) {
   FakeNativeWorker fake(script);
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
-  const Verdict verdict = Write();
-  EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
-  EXPECT_THAT(verdict.reason, HasSubstr("without a summary"));
+  const WorkerOutcome outcome = Write();
+  EXPECT_EQ(outcome.kind, Outcome::kTruncated);
+  EXPECT_THAT(outcome.reason, HasSubstr("without a summary"));
   EXPECT_EQ(account_.events, 20u);
   EXPECT_FALSE(account_.lost.has_value());
 }
@@ -124,10 +124,10 @@ TEST_F(NativeWorkerTraceTest, WhatPrecedesAnUnreadableItemIsTheTrace) {
   FakeNativeWorker fake(script);
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
-  const Verdict verdict = Write();
-  EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
-  EXPECT_EQ(verdict.phase, Phase::kTransfer);
-  EXPECT_THAT(verdict.reason, HasSubstr(absl::StrCat("item ", bad.number, " (events): unknown")));
+  const WorkerOutcome outcome = Write();
+  EXPECT_EQ(outcome.kind, Outcome::kTruncated);
+  EXPECT_EQ(outcome.phase, Phase::kTransfer);
+  EXPECT_THAT(outcome.reason, HasSubstr(absl::StrCat("item ", bad.number, " (events): unknown")));
   // What came, and what was left out of it, is all that the worker counted.
   EXPECT_EQ(account_.events, 70u);
   EXPECT_EQ(account_.lost, 30u);
@@ -152,8 +152,8 @@ TEST_F(NativeWorkerTraceTest, ItemsOfUnknownKindsAreLeftOut) {
   FakeNativeWorker fake(script);
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
-  const Verdict verdict = Write();
-  EXPECT_EQ(verdict.outcome, Outcome::kOk) << verdict.reason;
+  const WorkerOutcome outcome = Write();
+  EXPECT_EQ(outcome.kind, Outcome::kOk) << outcome.reason;
   EXPECT_EQ(account_.events, 40u);
   EXPECT_THAT(account_.warnings,
               Contains(HasSubstr("2 items of kinds unknown to this program (63) were left out")));
@@ -201,9 +201,9 @@ TEST_P(FloodOfTest, OthersThanEventsIsCutOff) {
   FakeNativeWorker fake(script);
   Record(fake.address(), absl::Seconds(60));
   EXPECT_EQ(log_->AwaitEnded().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  const Verdict verdict = Write();
-  EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
-  EXPECT_THAT(verdict.reason, HasSubstr("the worker sent more than"));
+  const WorkerOutcome outcome = Write();
+  EXPECT_EQ(outcome.kind, Outcome::kTruncated);
+  EXPECT_THAT(outcome.reason, HasSubstr("the worker sent more than"));
   EXPECT_EQ(account_.events, 100u);
   EXPECT_LT(File().size(), 2'000'000u);
   finished.WaitForNotification();
@@ -240,9 +240,9 @@ TEST_F(NativeWorkerTraceTest, TheLimitOfATraceCountsWhatIsNoEvent) {
   Record(fake.address(), absl::Seconds(60));
   EXPECT_EQ(log_->AwaitEnded().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_TRUE(log_->AwaitNote("--max_trace_mb"));
-  const Verdict verdict = Write();
-  EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
-  EXPECT_THAT(verdict.reason, HasSubstr("--max_trace_mb"));
+  const WorkerOutcome outcome = Write();
+  EXPECT_EQ(outcome.kind, Outcome::kTruncated);
+  EXPECT_THAT(outcome.reason, HasSubstr("--max_trace_mb"));
   EXPECT_LT(File().size(), 200'000u);
 }
 
@@ -258,10 +258,10 @@ TEST_F(NativeWorkerTraceTest, ItemsThatMakeNoTraceAreAFailureThatNamesTheItem) {
   FakeNativeWorker fake(script);
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
-  const Verdict verdict = Write();
-  EXPECT_EQ(verdict.outcome, Outcome::kFailed);
-  EXPECT_EQ(verdict.phase, Phase::kTransfer);
-  EXPECT_THAT(verdict.reason, HasSubstr("item 1"));
+  const WorkerOutcome outcome = Write();
+  EXPECT_EQ(outcome.kind, Outcome::kFailed);
+  EXPECT_EQ(outcome.phase, Phase::kTransfer);
+  EXPECT_THAT(outcome.reason, HasSubstr("item 1"));
   EXPECT_THAT(List(run_->path()), IsEmpty());
 }
 
@@ -279,7 +279,7 @@ TEST_F(NativeWorkerTraceTest, AnItemWithoutContentIsLeftOut) {
   FakeNativeWorker fake(script);
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
-  EXPECT_EQ(Write().outcome, Outcome::kOk);
+  EXPECT_EQ(Write().kind, Outcome::kOk);
   EXPECT_EQ(account_.events, 20u);
   EXPECT_THAT(account_.warnings, Contains(HasSubstr("1 items came without their content")));
 }
@@ -294,7 +294,7 @@ TEST_F(NativeWorkerTraceTest, ALargeTraceComesInParts) {
   FakeNativeWorker fake(script);
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
-  EXPECT_EQ(Write().outcome, Outcome::kOk);
+  EXPECT_EQ(Write().kind, Outcome::kOk);
   ASSERT_GE(account_.files.size(), 3u);
   EXPECT_EQ(account_.files[1].path, "../run.part2/worker.xplane.pb");
   uint64_t events = 0;
@@ -337,9 +337,9 @@ TEST_F(NativeWorkerTraceTest, ATraceAtItsLimitEndsTheRecording) {
   EXPECT_TRUE(log_->AwaitEnded().ok());
   EXPECT_FALSE(abandon);
   EXPECT_TRUE(log_->AwaitNote("--max_trace_mb"));
-  const Verdict verdict = Write();
-  EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
-  EXPECT_THAT(verdict.reason, HasSubstr("--max_trace_mb"));
+  const WorkerOutcome outcome = Write();
+  EXPECT_EQ(outcome.kind, Outcome::kTruncated);
+  EXPECT_THAT(outcome.reason, HasSubstr("--max_trace_mb"));
   EXPECT_LE(File().size(), 22'000u);
   // Attempted = in the trace + lost still holds.
   ASSERT_TRUE(account_.events.has_value() && account_.lost.has_value());
@@ -366,10 +366,10 @@ TEST_F(NativeWorkerTraceTest, ADiskThatFailsIsAFailedWriteAndTheWorkerIsToldToSt
   FakeNativeWorker fake(script);
   Record(fake.address());
   EXPECT_TRUE(log_->AwaitEnded().ok());
-  const Verdict verdict = Write();
-  EXPECT_EQ(verdict.outcome, Outcome::kFailed);
-  EXPECT_EQ(verdict.phase, Phase::kWrite);
-  EXPECT_THAT(verdict.reason, HasSubstr(run_->path() + "/gone: No such file or directory"));
+  const WorkerOutcome outcome = Write();
+  EXPECT_EQ(outcome.kind, Outcome::kFailed);
+  EXPECT_EQ(outcome.phase, Phase::kWrite);
+  EXPECT_THAT(outcome.reason, HasSubstr(run_->path() + "/gone: No such file or directory"));
   worker_.reset();
   EXPECT_THAT(List(run_->path()), IsEmpty());
 }

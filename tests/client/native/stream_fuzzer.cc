@@ -205,8 +205,8 @@ void Capture(uint8_t how, const RunDirectory& directory) {
   Require(told->delivery != nullptr || !told->ended_status.ok());
   if (told->delivery == nullptr) return;
   ManifestWorker account;
-  const Verdict verdict = told->delivery->Write(directory, "worker", &account);
-  Require(IsDelivery(verdict.outcome) ? !account.files.empty() : !verdict.reason.empty());
+  const WorkerOutcome outcome = told->delivery->Write(directory, "worker", &account);
+  Require(IsDelivery(outcome.kind) ? !account.files.empty() : !outcome.reason.empty());
 }
 
 RunDirectory MakeRun() {

@@ -37,13 +37,13 @@ TEST(TableTest, WhatAHungCollectorLostIsUnknown) {
   cuda.set_account_unknown(true);
   Manifest manifest;
   ManifestWorker worker;
-  const Verdict verdict = JudgeOwnTrace(summary, 103, &worker);  // three of its events came
-  EXPECT_STREQ(Name(verdict.outcome), "truncated");
-  EXPECT_EQ(verdict.reason, "cuda wedged: it did not return");
+  const WorkerOutcome outcome = JudgeOwnTrace(summary, 103, &worker);  // three of its events came
+  EXPECT_STREQ(Name(outcome.kind), "truncated");
+  EXPECT_EQ(outcome.reason, "cuda wedged: it did not return");
   EXPECT_EQ(worker.events, 103u);
   EXPECT_FALSE(worker.lost.has_value());
   EXPECT_TRUE(worker.warnings.empty()) << worker.warnings[0];
-  worker.outcome = verdict.outcome;
+  worker.outcome = outcome.kind;
   manifest.workers = {worker};
   FillTotals(&manifest);
   const json parsed = json::parse(ManifestJson(manifest));
@@ -64,10 +64,10 @@ TEST(TableTest, AnEmptyTraceSaysThatTheHostCollectorWasOff) {
   add("host", "host_tracer_level is 0");
   add("cuda", "no GPU");
   ManifestWorker worker;
-  const Verdict verdict = JudgeOwnTrace(summary, 0, &worker);
-  EXPECT_STREQ(Name(verdict.outcome), "empty");
-  EXPECT_THAT(verdict.reason, HasSubstr("host off: host_tracer_level is 0"));
-  EXPECT_EQ(verdict.reason.find("no GPU"), std::string::npos) << verdict.reason;
+  const WorkerOutcome outcome = JudgeOwnTrace(summary, 0, &worker);
+  EXPECT_STREQ(Name(outcome.kind), "empty");
+  EXPECT_THAT(outcome.reason, HasSubstr("host off: host_tracer_level is 0"));
+  EXPECT_EQ(outcome.reason.find("no GPU"), std::string::npos) << outcome.reason;
   EXPECT_EQ(JudgeOwnTrace(MakeSummary(1), 1, &worker).reason, "");
 }
 

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "client/worker/verdict.h"
+#include "client/worker/worker_outcome.h"
 #include "common/run/manifest.h"
 #include "common/run/manifest_json.h"
 #include "common/status/error_reason.h"
@@ -30,11 +30,11 @@ void CheckText(const std::string& text) {
   }
 }
 
-void Check(const Verdict& verdict) {
-  CheckText(verdict.reason);
-  Require(!IsDelivery(verdict.outcome));
-  Require(Name(verdict.outcome)[0] != '\0' && Name(verdict.phase)[0] != '\0');
-  if (IsWorthRetrying(verdict.outcome)) Require(verdict.phase <= Phase::kArm);
+void Check(const WorkerOutcome& outcome) {
+  CheckText(outcome.reason);
+  Require(!IsDelivery(outcome.kind));
+  Require(Name(outcome.kind)[0] != '\0' && Name(outcome.phase)[0] != '\0');
+  if (IsWorthRetrying(outcome.kind)) Require(outcome.phase <= Phase::kArm);
 }
 
 void CheckManifest(const v1::DescribeResponse& description) {

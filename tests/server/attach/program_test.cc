@@ -16,9 +16,9 @@ Program Described(const char* executable, std::initializer_list<const char*> arg
   return DescribeProgram(executable, static_cast<int>(arguments.size()), argv.data());
 }
 
-Verdict Judged(const char* executable, std::initializer_list<const char*> arguments,
-               const char* wanted = nullptr) {
-  return Judge(Described(executable, arguments), wanted);
+AttachDecision Decided(const char* executable, std::initializer_list<const char*> arguments,
+                       const char* wanted = nullptr) {
+  return DecideAttach(Described(executable, arguments), wanted);
 }
 
 constexpr char kPython[] = "/usr/bin/python3.11";
@@ -52,7 +52,7 @@ TEST(ProgramTest, ArgumentsThatEndTooEarly) {
   EXPECT_STREQ(Described(kPython, {"python", "-X"}).script, "");
   EXPECT_STREQ(Described(kPython, {}).script, "");
   EXPECT_STREQ(DescribeProgram(nullptr, 0, nullptr).executable, "");
-  EXPECT_EQ(Judge(DescribeProgram(nullptr, 0, nullptr), nullptr), Verdict::kWanted);
+  EXPECT_EQ(DecideAttach(DescribeProgram(nullptr, 0, nullptr), nullptr), AttachDecision::kWanted);
 }
 
 TEST(ProgramTest, LongNamesAreCut) {
@@ -61,18 +61,18 @@ TEST(ProgramTest, LongNamesAreCut) {
 }
 
 TEST(ProgramTest, TrainingProgramsAreWanted) {
-  EXPECT_EQ(Judged(kPython, {"python3", "train.py"}), Verdict::kWanted);
-  EXPECT_EQ(Judged("/opt/train_loop", {"./train_loop"}), Verdict::kWanted);
+  EXPECT_EQ(Decided(kPython, {"python3", "train.py"}), AttachDecision::kWanted);
+  EXPECT_EQ(Decided("/opt/train_loop", {"./train_loop"}), AttachDecision::kWanted);
   // Names that begin like those of tools.
   for (const char* name : {"pipeline", "cpp_train", "makemore", "nccl_tests", "perf_model",
                            "python3-dbg", "conda_train", "testbed", "catboost", "shampoo",
                            "ch-en-translate", "phoenix", "nixtla_train", "runc_bench", "crunch"}) {
-    EXPECT_EQ(Judged(name, {name}), Verdict::kWanted) << name;
+    EXPECT_EQ(Decided(name, {name}), AttachDecision::kWanted) << name;
   }
   for (const char* script :
        {"pipeline.py", "deepspeed_train.py", "runner.py", "ray_train.py", "wandb_sweep.py",
         "accelerate_demo.py", "torchrun.py", "poetry.py", "hatch.py"}) {
-    EXPECT_EQ(Judged(kPython, {"python", script}), Verdict::kWanted) << script;
+    EXPECT_EQ(Decided(kPython, {"python", script}), AttachDecision::kWanted) << script;
   }
 }
 
@@ -100,60 +100,66 @@ TEST(ProgramTest, ToolsAreNot) {
                            "/usr/bin/nix-user-chroot",
                            "/usr/bin/rootlesskit",
                            "/usr/bin/runc"}) {
-    EXPECT_EQ(Judged(name, {name}), Verdict::kTool) << name;
+    EXPECT_EQ(Decided(name, {name}), AttachDecision::kTool) << name;
   }
   // One file under many names.
-  EXPECT_EQ(Judged("/usr/bin/coreutils", {"/usr/bin/sleep", "1"}), Verdict::kTool);
+  EXPECT_EQ(Decided("/usr/bin/coreutils", {"/usr/bin/sleep", "1"}), AttachDecision::kTool);
 }
 
 TEST(ProgramTest, LaunchersAreNot) {
-  EXPECT_EQ(Judged(kPython, {"python", "/usr/local/bin/torchrun", "train.py"}), Verdict::kLauncher);
-  EXPECT_EQ(Judged(kPython, {"python", "-m", "torch.distributed.run", "train.py"}),
-            Verdict::kLauncher);
-  EXPECT_EQ(Judged(kPython, {"python", "/opt/bin/accelerate", "launch", "train.py"}),
-            Verdict::kLauncher);
-  EXPECT_EQ(Judged(kPython, {"python", "-m", "deepspeed.launcher.launch"}), Verdict::kLauncher);
-  EXPECT_EQ(Judged(kPython, {"python", "/usr/bin/pipenv", "run", "torchrun"}), Verdict::kLauncher);
-  EXPECT_EQ(Judged("/usr/bin/mpirun.openmpi", {"mpirun"}), Verdict::kLauncher);
-  EXPECT_EQ(Judged("/usr/bin/srun", {"srun"}), Verdict::kLauncher);
+  EXPECT_EQ(Decided(kPython, {"python", "/usr/local/bin/torchrun", "train.py"}),
+            AttachDecision::kLauncher);
+  EXPECT_EQ(Decided(kPython, {"python", "-m", "torch.distributed.run", "train.py"}),
+            AttachDecision::kLauncher);
+  EXPECT_EQ(Decided(kPython, {"python", "/opt/bin/accelerate", "launch", "train.py"}),
+            AttachDecision::kLauncher);
+  EXPECT_EQ(Decided(kPython, {"python", "-m", "deepspeed.launcher.launch"}),
+            AttachDecision::kLauncher);
+  EXPECT_EQ(Decided(kPython, {"python", "/usr/bin/pipenv", "run", "torchrun"}),
+            AttachDecision::kLauncher);
+  EXPECT_EQ(Decided("/usr/bin/mpirun.openmpi", {"mpirun"}), AttachDecision::kLauncher);
+  EXPECT_EQ(Decided("/usr/bin/srun", {"srun"}), AttachDecision::kLauncher);
 }
 
 TEST(ProgramTest, HelpersOfPythonAreNotWhateverIsWanted) {
   const auto helper = [](const char* code) {
-    return Judged(kPython, {"python", "-B", "-c", code, "--multiprocessing-fork"}, "python*");
+    return Decided(kPython, {"python", "-B", "-c", code, "--multiprocessing-fork"}, "python*");
   };
-  EXPECT_EQ(helper("from multiprocessing.resource_tracker import main;main(5)"), Verdict::kHelper);
+  EXPECT_EQ(helper("from multiprocessing.resource_tracker import main;main(5)"),
+            AttachDecision::kHelper);
   EXPECT_EQ(helper("from multiprocessing.forkserver import main; main(4, 7, [], **{})"),
-            Verdict::kHelper);
+            AttachDecision::kHelper);
   EXPECT_EQ(helper("from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5)"),
-            Verdict::kWanted);
+            AttachDecision::kWanted);
   EXPECT_EQ(
-      Judged(kPython, {"python", "/x/torch/_inductor/compile_worker/__main__.py", "--pickler"}),
-      Verdict::kHelper);
+      Decided(kPython, {"python", "/x/torch/_inductor/compile_worker/__main__.py", "--pickler"}),
+      AttachDecision::kHelper);
 }
 
 TEST(ProgramTest, ListOfPrograms) {
-  EXPECT_EQ(Judged("/opt/train", {"train"}, "train"), Verdict::kWanted);
-  EXPECT_EQ(Judged("/opt/train", {"train"}, "eval, tr*n ,"), Verdict::kWanted);
-  EXPECT_EQ(Judged("/opt/train-1.2", {"train"}, "train"), Verdict::kWanted);  // by argv[0]
-  EXPECT_EQ(Judged("/opt/eval", {"eval"}, "train"), Verdict::kNotListed);
-  EXPECT_EQ(Judged("/bin/bash", {"bash"}, "bash"), Verdict::kWanted);  // a shell, if it is named
-  EXPECT_EQ(Judged(kPython, {"python", "job/train.py"}, "train.py"), Verdict::kWanted);
-  EXPECT_EQ(Judged(kPython, {"python", "job/eval.py"}, "train.py"), Verdict::kNotListed);
-  EXPECT_EQ(Judged("/opt/train", {"train"}, ""), Verdict::kWanted);
-  EXPECT_EQ(Judged("/opt/train", {"train"}, " , "), Verdict::kWanted);
+  EXPECT_EQ(Decided("/opt/train", {"train"}, "train"), AttachDecision::kWanted);
+  EXPECT_EQ(Decided("/opt/train", {"train"}, "eval, tr*n ,"), AttachDecision::kWanted);
+  EXPECT_EQ(Decided("/opt/train-1.2", {"train"}, "train"), AttachDecision::kWanted);  // by argv[0]
+  EXPECT_EQ(Decided("/opt/eval", {"eval"}, "train"), AttachDecision::kNotListed);
+  EXPECT_EQ(Decided("/bin/bash", {"bash"}, "bash"),
+            AttachDecision::kWanted);  // a shell, if it is named
+  EXPECT_EQ(Decided(kPython, {"python", "job/train.py"}, "train.py"), AttachDecision::kWanted);
+  EXPECT_EQ(Decided(kPython, {"python", "job/eval.py"}, "train.py"), AttachDecision::kNotListed);
+  EXPECT_EQ(Decided("/opt/train", {"train"}, ""), AttachDecision::kWanted);
+  EXPECT_EQ(Decided("/opt/train", {"train"}, " , "), AttachDecision::kWanted);
 }
 
 TEST(ProgramTest, ALauncherMustBeNamedByItsScript) {
-  EXPECT_EQ(Judged(kPython, {"python", "/bin/torchrun"}, "python*"), Verdict::kLauncher);
-  EXPECT_EQ(Judged(kPython, {"python", "/bin/torchrun"}, "torchrun"), Verdict::kWanted);
+  EXPECT_EQ(Decided(kPython, {"python", "/bin/torchrun"}, "python*"), AttachDecision::kLauncher);
+  EXPECT_EQ(Decided(kPython, {"python", "/bin/torchrun"}, "torchrun"), AttachDecision::kWanted);
 }
 
 TEST(ProgramTest, TakenOut) {
-  EXPECT_EQ(Judged(kPython, {"python", "launch.py"}, "!launch.py"), Verdict::kNotListed);
-  EXPECT_EQ(Judged(kPython, {"python", "train.py"}, "!launch.py"), Verdict::kWanted);
-  EXPECT_EQ(Judged("/bin/sh", {"sh"}, "!launch.py"), Verdict::kTool);
-  EXPECT_EQ(Judged(kPython, {"python", "launch.py"}, "python*,!launch.py"), Verdict::kNotListed);
+  EXPECT_EQ(Decided(kPython, {"python", "launch.py"}, "!launch.py"), AttachDecision::kNotListed);
+  EXPECT_EQ(Decided(kPython, {"python", "train.py"}, "!launch.py"), AttachDecision::kWanted);
+  EXPECT_EQ(Decided("/bin/sh", {"sh"}, "!launch.py"), AttachDecision::kTool);
+  EXPECT_EQ(Decided(kPython, {"python", "launch.py"}, "python*,!launch.py"),
+            AttachDecision::kNotListed);
 }
 
 }  // namespace

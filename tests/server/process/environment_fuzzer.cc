@@ -263,7 +263,7 @@ void CheckProgram(FuzzInput* input) {
   for (const char* name : {program.executable, program.called_as, program.script}) {
     Require(strnlen(name, sizeof(program.script)) < sizeof(program.script));
   }
-  Require(attach::Reason(attach::Judge(program, Get("JOBSCOPE_PROGRAMS")))[0] != '\0');
+  Require(attach::Reason(attach::DecideAttach(program, Get("JOBSCOPE_PROGRAMS")))[0] != '\0');
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decides from a worker's answer to Describe whether it takes part in the run, and over which
+// protocol.
+#ifndef CLIENT_FAN_OUT_ADMISSION_H_
+#define CLIENT_FAN_OUT_ADMISSION_H_
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/fan_out/fan_out_options.h"
+#include "client/fan_out/roster.h"
+#include "client/worker/worker_outcome.h"
+#include "jobscope/v1/profiler.pb.h"
+
+namespace jobscope {
+
+// Belongs to the deciding thread.
+class Admission {
+ public:
+  enum class Next {
+    kArm,
+    kAskTensorflow,  // describe it again, over the connection on which its trace will arrive
+    kRetry,
+    kFinish,
+  };
+  struct Decision {
+    Next next = Next::kArm;
+    WorkerOutcome outcome;    // of kRetry and kFinish
+    absl::Duration at_least;  // of kRetry: until the worker may be free
+  };
+
+  // Both must outlive this.
+  Admission(const FanOutOptions& options, Roster* roster) : options_(options), roster_(roster) {}
+
+  // `response`: null for a stock worker, which does not know Describe. Fills in the worker's slot
+  // what the answer says.
+  Decision Decide(size_t index, const v1::DescribeResponse* response);
+
+ private:
+  // Returns the worker at another address that is the same process. The first one that was
+  // described is kept.
+  std::optional<size_t> Twin(size_t index, const v1::DescribeResponse& response);
+  void NoteDescription(const v1::DescribeResponse& response, Slot* slot) const;
+  // The worker does not speak the native protocol.
+  Decision FallBack(size_t index) const;
+
+  const FanOutOptions& options_;
+  Roster* const roster_;
+  std::map<std::string, size_t> processes_;  // process -> the worker that is recorded
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_FAN_OUT_ADMISSION_H_
