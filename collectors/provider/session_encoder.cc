@@ -20,7 +20,7 @@ Instant InstantOf(const TickMap& map, uint64_t ticks) {
   return {Signed(map.ToMonotonicNs(ticks)), map.ToUnixNs(ticks)};
 }
 
-Instant InstantNow() { return {Signed(MonotonicNs()), RealtimeNs()}; }
+Instant InstantNow() { return {Signed(WorkerMonotonicNs()), RealtimeNs()}; }
 
 SessionEncoder::SessionEncoder(std::string_view provider, int index, xspace::ItemSink* sink,
                                xspace::Names* names)

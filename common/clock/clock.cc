@@ -47,7 +47,7 @@ uint64_t SaturatingSubtract(uint64_t base, uint64_t distance) {
 
 }  // namespace
 
-uint64_t MonotonicNs() {
+uint64_t WorkerMonotonicNs() {
   const int64_t now_ns = ReadNs(CLOCK_MONOTONIC);
   return static_cast<uint64_t>(now_ns + GainedNs(now_ns) +
                                g_monotonic_shift_ns.load(std::memory_order_relaxed));
@@ -82,7 +82,7 @@ ClockSample SampleClocks(bool uses_tsc, int tries) {
     // The vDSO clock reads are ordered after earlier loads; a reordered tick read only widens the
     // bracket.
     const uint64_t before = detail::ReadTicks(uses_tsc);
-    const uint64_t monotonic = MonotonicNs();
+    const uint64_t monotonic = WorkerMonotonicNs();
     const auto realtime = static_cast<uint64_t>(RealtimeNs());
     const uint64_t after = detail::ReadTicks(uses_tsc);
     if (after < before || after - before >= best.bracket_ticks) continue;

@@ -7,7 +7,7 @@
 //
 //   SteadyNow, MonotonicNow  MONOTONIC         deadlines and durations in one process (monotonic.h)
 //   CondVar::Clock           MONOTONIC         deadlines of a CondVar (common/sync/mutex.h)
-//   MonotonicNs              MONOTONIC         a worker's instants: in commands, answers and traces
+//   WorkerMonotonicNs        MONOTONIC         a worker's instants: in commands, answers and traces
 //   RealtimeNs               REALTIME          a worker's dates: in answers and traces
 //   absl::Now                REALTIME          dates for people: logs, manifest, names of runs
 //   TickClock                TSC or MONOTONIC  records; TickMap converts it to the others
@@ -21,7 +21,7 @@ namespace jobscope {
 
 // Reads CLOCK_MONOTONIC of this machine. Start instants are commanded on this clock. Not for
 // deadlines and durations: tests shift it against MonotonicNow.
-uint64_t MonotonicNs();
+uint64_t WorkerMonotonicNs();
 
 // Reads CLOCK_REALTIME, in ns since the epoch. Every date in a trace or an answer of a worker comes
 // from this function.

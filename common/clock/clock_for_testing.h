@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Changes what RealtimeNs, MonotonicNs and SampleClocks read in this process, for tests of clocks
-// that differ or part.
+// Changes what RealtimeNs, WorkerMonotonicNs and SampleClocks read in this process, for tests of
+// clocks that differ or part.
 #ifndef COMMON_CLOCK_CLOCK_FOR_TESTING_H_
 #define COMMON_CLOCK_CLOCK_FOR_TESTING_H_
 
@@ -12,8 +12,8 @@ namespace jobscope {
 // Shifts the REALTIME that RealtimeNs and SampleClocks read. Thread-safe.
 void ShiftRealtimeForTesting(int64_t shift_ns);
 
-// Shifts the MONOTONIC that MonotonicNs and SampleClocks read, and the BOOTTIME that SampleClocks
-// reads. Works only where ticks are TSC. Thread-safe.
+// Shifts the MONOTONIC that WorkerMonotonicNs and SampleClocks read, and the BOOTTIME that
+// SampleClocks reads. Works only where ticks are TSC. Thread-safe.
 void ShiftMonotonicForTesting(int64_t monotonic_ns, int64_t boottime_ns);
 
 // Shifts the ticks that SampleClocks reads, not those of records: the counter began anew.

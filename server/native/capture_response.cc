@@ -23,7 +23,7 @@ v1::CaptureResponse ArmedResponse(const NativeCapture& capture, uint64_t receive
   if (auto steps = capture.Steps()) *answer.mutable_steps() = *std::move(steps);
   answer.set_received_monotonic_ns(received_ns);
   answer.set_realtime_ns(static_cast<uint64_t>(RealtimeNs()));
-  answer.set_sent_monotonic_ns(MonotonicNs());
+  answer.set_sent_monotonic_ns(WorkerMonotonicNs());
   return response;
 }
 

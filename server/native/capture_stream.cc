@@ -117,7 +117,7 @@ absl::Status CaptureStream::OnFetchRequest(const grpc::ByteBuffer& message) {
 
 absl::Status CaptureStream::OnArm(const v1::Arm& request) {
   if (capture_ != nullptr) return OutOfOrder("arm", "twice: a stream is one capture");
-  arm_received_ns_ = MonotonicNs();
+  arm_received_ns_ = WorkerMonotonicNs();
   CallContext context;
   context.peer = peer();
   context.store_bytes = service_.store_bytes;
@@ -142,7 +142,7 @@ absl::Status CaptureStream::OnStart(const v1::Start& request) {
   if (armed_ns_ == 0) return OutOfOrder("start", "before `armed`");
   if (start_seen_) return OutOfOrder("start", "twice");
   StartContext context;
-  context.monotonic_ns = MonotonicNs();
+  context.monotonic_ns = WorkerMonotonicNs();
   context.realtime_ns = RealtimeNs();
   context.wanted_lookback = wanted_lookback_;
   context.granted_lookback = capture_->armed().lookback;
@@ -172,7 +172,7 @@ absl::Status CaptureStream::OnResume(const v1::Resume& request) {
   writer_ = ItemWriter(request.chunks(), request.next_item(), request.next_offset());
   watch_ = TransferWatch(request.next_item() - 1);
   start_seen_ = true;
-  armed_ns_ = MonotonicNs();
+  armed_ns_ = WorkerMonotonicNs();
   watch_.OnSent(armed_ns_);
   TickEvery(kRecordingInterval);
   absl::MutexLock lock(&shared_mutex_);
@@ -184,7 +184,7 @@ absl::Status CaptureStream::OnAck(const v1::Ack& request) {
   if (!start_seen_) return OutOfOrder("ack", fetches_ ? "before `resume`" : "before `start`");
   auto status = capture_->Acknowledge(id_, request.through());
   if (!status.ok()) return status;
-  watch_.OnAcknowledged(request.through(), MonotonicNs());
+  watch_.OnAcknowledged(request.through(), WorkerMonotonicNs());
   FinishIfComplete(capture_->Look(id_));
   return absl::OkStatus();
 }
@@ -249,7 +249,7 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
 }
 
 void CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
-  armed_ns_ = MonotonicNs();
+  armed_ns_ = WorkerMonotonicNs();
   watch_.OnSent(armed_ns_);
   TickEvery(by_steps_ ? kArmedByStepsInterval : kArmedInterval);
   WriteResponse(ArmedResponse(*capture_, arm_received_ns_), message);
@@ -275,7 +275,7 @@ void CaptureStream::WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::By
 }
 
 void CaptureStream::OnSent() {
-  watch_.OnSent(MonotonicNs());
+  watch_.OnSent(WorkerMonotonicNs());
   if (ended_sent_) FinishIfComplete(capture_->Look(id_));
 }
 
@@ -305,7 +305,7 @@ void CaptureStream::OnWake() {
 
 void CaptureStream::OnTick() {
   const NativeCapture::Snapshot snapshot = capture_->Look(id_);
-  const uint64_t now_ns = MonotonicNs();
+  const uint64_t now_ns = WorkerMonotonicNs();
   const NativeCaptureLimits& limits = captures_->limits();
   if (snapshot.phase == Phase::kArmed || snapshot.phase == Phase::kStarted) progress_due_ = true;
   items_due_ = true;

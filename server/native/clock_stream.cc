@@ -48,7 +48,7 @@ bool ClockStream::NextMessage(grpc::ByteBuffer* message) {
   ping_.reset();
   sending_ = true;
   pong.set_realtime_ns(static_cast<uint64_t>(RealtimeNs()));
-  pong.set_sent_monotonic_ns(MonotonicNs());
+  pong.set_sent_monotonic_ns(WorkerMonotonicNs());
   WriteResponse(pong, message);
   return true;
 }

@@ -23,7 +23,7 @@ class StreamCall::Bridge : public StreamCall::Reactor {
  public:
   explicit Bridge(std::shared_ptr<StreamCall> call) : call_(std::move(call)) {}
   void OnReadDone(bool ok) override {
-    if (ok) call_->received_ns_ = MonotonicNs();
+    if (ok) call_->received_ns_ = WorkerMonotonicNs();
     call_->Post(ok ? kRead : kReadFailed);
   }
   void OnWriteDone(bool ok) override { call_->Post(ok ? kWritten : kWriteFailed); }

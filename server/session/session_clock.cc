@@ -26,7 +26,7 @@ void SessionClock::Begin(std::vector<std::string>* warnings) {
 }
 
 void SessionClock::AwaitBaseline(const Pause& pause) {
-  const uint64_t age_ns = baseline_->AgeNs(MonotonicNs());
+  const uint64_t age_ns = baseline_->AgeNs(WorkerMonotonicNs());
   if (age_ns < kMinBaselineNs) pause(std::chrono::nanoseconds(kMinBaselineNs - age_ns));
 }
 

@@ -254,7 +254,7 @@ class FakeNativeWorker {
     if (script_.pong) return script_.pong(ping);
     v1::ClockPong pong;
     pong.set_number(ping.number());
-    const uint64_t now_ns = MonotonicNs() + static_cast<uint64_t>(script_.clock_offset_ns);
+    const uint64_t now_ns = WorkerMonotonicNs() + static_cast<uint64_t>(script_.clock_offset_ns);
     pong.set_received_monotonic_ns(now_ns);
     pong.set_sent_monotonic_ns(now_ns);
     pong.set_realtime_ns(static_cast<uint64_t>(RealtimeNs() + script_.realtime_offset_ns));

@@ -32,7 +32,7 @@ namespace {
 std::atomic<bool> stop_requested{false};
 extern "C" void RequestStop(int) { stop_requested = true; }
 
-void Tick() { JOBSCOPE_INSTANT("tick", "monotonic_ns", MonotonicNs()); }
+void Tick() { JOBSCOPE_INSTANT("tick", "monotonic_ns", WorkerMonotonicNs()); }
 
 void Work(std::chrono::milliseconds length) {
   using Clock = std::chrono::steady_clock;

@@ -262,25 +262,25 @@ TEST_F(HostCollectorTest, TheReaderStaysNearWhileRecordsCome) {
     for (int i = 0; i < 20; ++i) longest = std::max(longest, session_.Drain());
     return longest;
   };
-  const uint64_t begun_ns = MonotonicNs();
+  const uint64_t begun_ns = WorkerMonotonicNs();
   Begin();
   const absl::Duration at_first = longest_of_twenty();
-  const uint64_t first_ns = MonotonicNs();
+  const uint64_t first_ns = WorkerMonotonicNs();
   // A worker that has not recorded much is left alone soon.
-  while (MonotonicNs() - first_ns < 2'100'000'000) std::this_thread::yield();
+  while (WorkerMonotonicNs() - first_ns < 2'100'000'000) std::this_thread::yield();
   EXPECT_EQ(longest_of_twenty(), absl::Milliseconds(100));
-  const uint64_t before_ns = MonotonicNs();
+  const uint64_t before_ns = WorkerMonotonicNs();
   session_.Drain();
   // As many in a moment as the ring holds.
   for (int i = 0; i < 1024; ++i) recorder_.Scope(1, kPlain, kZero + i, kZero + i + 1);
   session_.Drain();
-  const uint64_t burst_ns = MonotonicNs();
+  const uint64_t burst_ns = WorkerMonotonicNs();
   const absl::Duration after_burst = longest_of_twenty();
   // Unless the machine stood still.
   if (first_ns - begun_ns < 2'000'000'000) {
     EXPECT_LE(at_first, absl::Milliseconds(20)) << "nothing is known of its threads";
   }
-  if (MonotonicNs() - before_ns < 100'000'000) {
+  if (WorkerMonotonicNs() - before_ns < 100'000'000) {
     // Before a quarter of the ring is full again, at that rate.
     const absl::Duration quarter = absl::Nanoseconds(burst_ns - before_ns) / 4;
     EXPECT_LE(after_burst, std::max(quarter, absl::Milliseconds(1))) << "the burst is remembered";

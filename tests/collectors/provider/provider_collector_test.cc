@@ -127,7 +127,7 @@ TEST_F(ProviderCollectorTest, EventsOfAllThreadsDuringTheSession) {
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int n = 0; n < 5000; ++n) {
-        if (Add({Span("work", static_cast<int64_t>(MonotonicNs()), 100)}) == 0) ++given;
+        if (Add({Span("work", static_cast<int64_t>(WorkerMonotonicNs()), 100)}) == 0) ++given;
       }
       while (going) std::this_thread::yield();
     });
@@ -148,11 +148,11 @@ TEST_F(ProviderCollectorTest, WhatCameAfterAnEndThatIsToldLateIsOutside) {
   SessionDriver driver(&collector_, kMonotonic);
   ASSERT_TRUE(driver.Arm().ok());
   ASSERT_TRUE(driver.Start().ok());
-  EXPECT_EQ(Add({Span("in", static_cast<int64_t>(MonotonicNs()), 1)}), 0);
+  EXPECT_EQ(Add({Span("in", static_cast<int64_t>(WorkerMonotonicNs()), 1)}), 0);
   const uint64_t end = driver.Now() + 1000;
   while (driver.Now() <= end) {
   }
-  EXPECT_EQ(Add({Span("after", static_cast<int64_t>(MonotonicNs()), 1)}), 0);
+  EXPECT_EQ(Add({Span("after", static_cast<int64_t>(WorkerMonotonicNs()), 1)}), 0);
   driver.Drain();
   const CollectorReport& report = driver.StopAt(end);
   EXPECT_EQ(report.outside, 1u);

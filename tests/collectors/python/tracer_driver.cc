@@ -137,10 +137,10 @@ class Session {
  private:
   template <typename Body>
   void Timed(Body body) {
-    const uint64_t before = MonotonicNs();
+    const uint64_t before = WorkerMonotonicNs();
     body();
     longest_verb_ms_ =
-        std::max(longest_verb_ms_, static_cast<double>(MonotonicNs() - before) / 1e6);
+        std::max(longest_verb_ms_, static_cast<double>(WorkerMonotonicNs() - before) / 1e6);
   }
 
   void Run(const ArmRequest& request) {

@@ -32,12 +32,12 @@ TEST_F(NativeCaptureTest, ArmStartItemsEnd) {
   EXPECT_EQ(stream->armed.collectors(0).name(), "fake");
   EXPECT_EQ(sessions_->busy()->state(), "armed");
   EXPECT_EQ(sessions_->busy()->session_id(), "mine");
-  const uint64_t before_ns = MonotonicNs();
+  const uint64_t before_ns = WorkerMonotonicNs();
   ASSERT_TRUE(stream->Send(StartRequestOf(absl::Milliseconds(50))));
   const auto started = stream->Await(v1::CaptureResponse::kStarted);
   ASSERT_TRUE(started.has_value());
   EXPECT_GE(started->started().start_monotonic_ns(), before_ns);
-  EXPECT_LE(started->started().start_monotonic_ns(), MonotonicNs());
+  EXPECT_LE(started->started().start_monotonic_ns(), WorkerMonotonicNs());
   const v1::Ended ended = Drain(stream.get());
   EXPECT_EQ(ended.code(), 0);
   EXPECT_THAT(stream->order, ElementsAre("armed", "started", "items", "ended"));
@@ -58,7 +58,7 @@ TEST_F(NativeCaptureTest, CommandedInstantAndZeroAreKept) {
   auto stream = Arm();
   v1::CaptureRequest request = StartRequestOf(absl::Milliseconds(20));
   v1::Start& start = *request.mutable_start();
-  const uint64_t instant = MonotonicNs() + 100'000'000;
+  const uint64_t instant = WorkerMonotonicNs() + 100'000'000;
   start.set_start_monotonic_ns(instant);
   start.set_zero_monotonic_ns(instant - 30'000'000);
   start.set_zero_unix_ns(1'000'000'000'000'000'000);
@@ -232,7 +232,7 @@ TEST_F(NativeCaptureTest, RecordsAWindowOfSteps) {
   ASSERT_TRUE(progress.has_value());
   EXPECT_EQ(progress->progress().window_steps(), 1U);
   EXPECT_EQ(progress->progress().steps().current(), 43);
-  const uint64_t now = collector_.start_request().map.FromMonotonicNs(MonotonicNs());
+  const uint64_t now = collector_.start_request().map.FromMonotonicNs(WorkerMonotonicNs());
   collector_.OpenStepWindowAt(now, now + 1000);
   EXPECT_EQ(Drain(stream.get()).code(), 0);
   EXPECT_EQ(SummaryOf(stream->items).ended_by(), "steps");

@@ -68,7 +68,7 @@ TEST_F(NativeLossTest, WhileWaitingForTheInstant) {
   StartServer();
   auto stream = Arm();
   v1::CaptureRequest start = StartRequestOf(absl::Milliseconds(50));
-  start.mutable_start()->set_start_monotonic_ns(MonotonicNs() + 1'500'000'000);
+  start.mutable_start()->set_start_monotonic_ns(WorkerMonotonicNs() + 1'500'000'000);
   ASSERT_TRUE(stream->Send(start));
   // It is read, and the instant may be over.
   ASSERT_TRUE(Eventually([this] { return sessions_->busy()->state() != "armed"; }));

@@ -183,7 +183,7 @@ class ClockSessionTest : public ClockSourceTest, public ::testing::WithParamInte
 
 TEST_P(ClockSessionTest, AJumpBeforeACaptureLeavesItsTimesRight) {
   MakeBefore(GetParam());
-  ASSERT_TRUE(Becomes([this] { return clock_->AgeNs(MonotonicNs()) > kMinBaselineNs; }));
+  ASSERT_TRUE(Becomes([this] { return clock_->AgeNs(WorkerMonotonicNs()) > kMinBaselineNs; }));
   HappenBetween(GetParam());
   const int64_t realtime_ns = RealtimeNs();
   std::future<SessionResult> pending = Submit();
@@ -234,7 +234,7 @@ TEST_P(ClockSessionTest, ALookbackDoesNotReachBehindAJump) {
   host_.SetAlwaysOn(true);
   MakeBefore(GetParam());
   { JOBSCOPE_SCOPE_COARSE("before"); }
-  ASSERT_TRUE(Becomes([this] { return clock_->AgeNs(MonotonicNs()) > kMinBaselineNs; }));
+  ASSERT_TRUE(Becomes([this] { return clock_->AgeNs(WorkerMonotonicNs()) > kMinBaselineNs; }));
   HappenBetween(GetParam());
   const auto jumped = Steady::now();
   std::future<SessionResult> pending = Submit(absl::Seconds(10));

@@ -70,7 +70,7 @@ class CommandedFixture : public SessionTest {
   // Starts `from_now` after now, which is the zero too.
   static StartCommand In(int64_t from_now_ns, absl::Duration duration) {
     StartCommand command;
-    command.start_monotonic_ns = MonotonicNs() + static_cast<uint64_t>(from_now_ns);
+    command.start_monotonic_ns = WorkerMonotonicNs() + static_cast<uint64_t>(from_now_ns);
     command.zero_monotonic_ns = command.start_monotonic_ns;
     command.duration = duration;
     return command;

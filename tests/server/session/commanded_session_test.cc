@@ -134,7 +134,7 @@ TEST_F(CommandedSessionTest, ACollectorThatRecordsAheadIsInTime) {
   session.Armed();
   a_.set_recording_since(detail::ReadTicks(true));
   const StartCommand command = In(1000, absl::Milliseconds(5));
-  ASSERT_TRUE(Becomes([&] { return MonotonicNs() > command.start_monotonic_ns; }));
+  ASSERT_TRUE(Becomes([&] { return WorkerMonotonicNs() > command.start_monotonic_ns; }));
   ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
   const SessionStarted started = session.Started();
   EXPECT_EQ(started.late_ns, 0u);
@@ -156,9 +156,9 @@ TEST_F(CommandedSessionTest, CollectorsAreStartedAheadOfTheInstant) {
     ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
     ASSERT_TRUE(a_.AwaitCalls("start", tries));
     const bool told = session.has_started->load();
-    const bool ahead = MonotonicNs() < command.start_monotonic_ns;
+    const bool ahead = WorkerMonotonicNs() < command.start_monotonic_ns;
     const SessionStarted started = session.Started();
-    EXPECT_GE(MonotonicNs(), command.start_monotonic_ns - 1000);
+    EXPECT_GE(WorkerMonotonicNs(), command.start_monotonic_ns - 1000);
     session.pending.Get();
     if (ahead) {
       EXPECT_FALSE(told) << "told when it was on, not when it began";
@@ -175,11 +175,11 @@ TEST_F(CommandedSessionTest, AYoungWorkerWaitsBeforeItSaysThatItIsArmed) {
   uint64_t late_ns = UINT64_MAX;
   // A busy machine may be late by more than that, but not always.
   for (int i = 0; i < 20 && late_ns >= 90 * kMillisecondNs; ++i) {
-    const uint64_t made_ns = MonotonicNs();
+    const uint64_t made_ns = WorkerMonotonicNs();
     Make({&a_});
     Commanded session = SubmitOnCommand();
     session.Armed();
-    EXPECT_GE(MonotonicNs() - made_ns, 100 * kMillisecondNs);
+    EXPECT_GE(WorkerMonotonicNs() - made_ns, 100 * kMillisecondNs);
     ASSERT_TRUE(manager_->Command(session.pending.ticket, In(0, absl::Milliseconds(1))));
     late_ns = session.Started().late_ns;
     session.pending.Get();

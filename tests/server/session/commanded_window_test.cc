@@ -74,7 +74,7 @@ TEST_F(CommandedWindowTest, StepsAreWatchedForAtOnceAndTheZeroStays) {
   Commanded session = SubmitOnCommand();
   session.Armed();
   StartCommand command = In(kHourNs, absl::Hours(2));
-  command.zero_monotonic_ns = MonotonicNs() - kMillisecondNs;
+  command.zero_monotonic_ns = WorkerMonotonicNs() - kMillisecondNs;
   const uint64_t open = detail::ReadTicks(true) + 1'000'000'000;
   a_.OpenStepWindowAt(open, open + 5'000'000);
   command.steps = StepRange{10, 20};

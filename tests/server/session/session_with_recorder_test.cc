@@ -248,7 +248,7 @@ TEST_F(HostSessionTest, RecordsFromTheCommandedInstantOnWhileItIsRead) {
     spool = {};
     const SessionTicket ticket = SubmitOnCommand(absl::ZeroDuration());
     spool.Attach(Armed().store);
-    command = At(MonotonicNs() + 150 * kMillisecondNs, 100 * kMillisecondNs, duration);
+    command = At(WorkerMonotonicNs() + 150 * kMillisecondNs, 100 * kMillisecondNs, duration);
     ASSERT_TRUE(manager_->Command(ticket, command));
     const SessionStarted started = Started();
     result = Finish(&spool);
@@ -278,7 +278,7 @@ TEST_F(HostSessionTest, AnInstantThatPassesUnreadIsKept) {
   const SessionTicket ticket = SubmitOnCommand(absl::ZeroDuration());
   Spool spool;
   spool.Attach(Armed().store);
-  const StartCommand command = At(MonotonicNs(), 0, absl::Hours(1));
+  const StartCommand command = At(WorkerMonotonicNs(), 0, absl::Hours(1));
   { JOBSCOPE_SCOPE("before the command"); }
   absl::SleepFor(absl::Milliseconds(50));
   ASSERT_TRUE(manager_->Command(ticket, command));
@@ -293,7 +293,7 @@ TEST_F(HostSessionTest, AnInstantThatPassesUnreadIsKept) {
 
 TEST_F(HostSessionTest, AnInstantThatIsPastBeginsAtOnceAndCountsFromItsZero) {
   const Trainer trainer;
-  const uint64_t before_it_was_armed_ns = MonotonicNs() - 40 * kMillisecondNs;
+  const uint64_t before_it_was_armed_ns = WorkerMonotonicNs() - 40 * kMillisecondNs;
   const SessionTicket ticket = SubmitOnCommand(absl::ZeroDuration());
   Spool spool;
   spool.Attach(Armed().store);
@@ -308,7 +308,7 @@ TEST_F(HostSessionTest, AnInstantThatIsPastBeginsAtOnceAndCountsFromItsZero) {
 
 TEST_F(HostSessionTest, ADumpReachesBackToTheSharedZero) {
   const Trainer trainer;
-  const uint64_t zero_ns = MonotonicNs();
+  const uint64_t zero_ns = WorkerMonotonicNs();
   const int64_t first = trainer.step();
   ASSERT_TRUE(Becomes([&] { return trainer.step() > first + 100; }));
   const SessionTicket ticket = SubmitOnCommand(absl::Minutes(10));
@@ -316,7 +316,7 @@ TEST_F(HostSessionTest, ADumpReachesBackToTheSharedZero) {
   const SessionArmed armed = Armed();
   spool.Attach(armed.store);
   EXPECT_GT(armed.lookback, absl::ZeroDuration());
-  const uint64_t start_ns = MonotonicNs() + 30 * kMillisecondNs;
+  const uint64_t start_ns = WorkerMonotonicNs() + 30 * kMillisecondNs;
   const auto back_ns = static_cast<int64_t>(start_ns - zero_ns);
   ASSERT_TRUE(manager_->Command(ticket, At(start_ns, back_ns, absl::ZeroDuration())));
   const SessionResult result = Finish(&spool);
@@ -339,7 +339,7 @@ TEST_F(HostSessionTest, TheAskedStepsWholeAndTheirNumbers) {
   Spool spool;
   spool.Attach(Armed().store);
   StartCommand command =
-      At(MonotonicNs() + 10 * kMillisecondNs, 10 * kMillisecondNs, absl::Hours(1));
+      At(WorkerMonotonicNs() + 10 * kMillisecondNs, 10 * kMillisecondNs, absl::Hours(1));
   const int64_t first = trainer.step() + 50;
   command.steps = StepRange{first, first + 9};
   ASSERT_TRUE(manager_->Command(ticket, command));
@@ -373,7 +373,8 @@ TEST_F(HostSessionTest, AShiftedRealtimeMovesNothing) {
   const SessionTicket ticket = SubmitOnCommand(absl::ZeroDuration());
   Spool spool;
   spool.Attach(Armed().store);
-  const StartCommand command = At(MonotonicNs() + 100 * kMillisecondNs, 0, absl::Milliseconds(10));
+  const StartCommand command =
+      At(WorkerMonotonicNs() + 100 * kMillisecondNs, 0, absl::Milliseconds(10));
   ASSERT_TRUE(manager_->Command(ticket, command));
   const SessionStarted started = Started();
   EXPECT_NEAR(static_cast<double>(started.start_monotonic_ns),
