@@ -34,8 +34,8 @@ std::optional<StepClass> ChooseBound(const Shares& shares);
 // idle as launches do, and has their threshold.
 bool IsBound(StepClass step_class, const Shares& shares);
 
-// Returns whether a fix can gain the time of a class. Host work is the computation itself, except in
-// steps that use a device: it is recorded as such only while the device is idle.
+// Returns whether a fix can gain the time of a class. Host work is the computation itself, except
+// in steps that use a device: it is recorded as such only while the device is idle.
 bool IsMendable(StepClass step_class, const Shares& shares);
 
 }  // namespace jobscope::analysis

@@ -9,8 +9,8 @@
 
 namespace jobscope::analysis {
 
-// Prints the report, given all arguments of main. Returns the exit code: 0 with a report, even if "not decidable"; 1 if it could
-// not be written; 2 for wrong usage; 4 if nothing is readable.
+// Prints the report, given all arguments of main. Returns the exit code: 0 with a report, even if
+// "not decidable"; 1 if it could not be written; 2 for wrong usage; 4 if nothing is readable.
 int ReportVerb(const std::vector<std::string>& arguments);
 
 }  // namespace jobscope::analysis

@@ -383,8 +383,8 @@ TEST_F(CudaStopTest, LaunchesWhoseKernelsBeganAfterTheEndAreCounted) {
   EXPECT_EQ(told, 3u);
 }
 
-// A busy machine may have left all buffers full. A launch that is written before its kernel has been
-// read shows that it was not held.
+// A busy machine may have left all buffers full. A launch that is written before its kernel has
+// been read shows that it was not held.
 TEST_F(CudaStopTest, WhatIsReadAtTheEndIsHeldWithinTheLimit) {
   options_.limits.held_bytes = 0;
   Begin();
