@@ -111,7 +111,7 @@ TEST(CollectorTaskTest, AnAbandonedCollectorReportsOnceItReturns) {
     collector.FailIn("stop", absl::UnavailableError("there is no store to write to"));
     const auto slot = std::make_shared<CollectorSlot>(&collector);
     std::shared_ptr<CollectorTask> task;
-    ASSERT_TRUE(CollectorTask::Start(slot, std::make_shared<SessionContext>(), &task).ok());
+    ASSERT_TRUE(CollectorTask::Start(slot, /*context=*/nullptr, &task).ok());
     task->PostArm({});
     if (verb != "arm") {
       ASSERT_TRUE(task->Await(Clock::time_point::max()));
