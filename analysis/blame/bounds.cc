@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/blame/bounds.h"
 
+#include "analysis/statistics/thresholds.h"
+
 namespace jobscope::analysis {
 
 const std::array<Bound, kStepClasses> kBounds = {{
@@ -31,7 +33,7 @@ const std::array<Bound, kStepClasses> kBounds = {{
 namespace {
 
 bool UsesDevice(const Shares& shares) {
-  return shares[Index(StepClass::kDeviceCompute)].value_or(0) > 0;
+  return shares[Index(StepClass::kDeviceCompute)].value_or(0) >= kMinDeviceShare;
 }
 
 // Returns the share of a class as a multiple of its threshold.

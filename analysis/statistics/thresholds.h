@@ -38,6 +38,10 @@ inline constexpr double kMinLead = 4;
 // Share of the whole run from which on one step is a finding by itself.
 inline constexpr double kMinSingleGain = 0.1;
 
+// Minimum share of device compute from which on a step uses its device: with less, host work is the
+// computation itself, however idle the device is.
+inline constexpr double kMinDeviceShare = 0.05;
+
 // Minimum ratio of the gain of a bound of all workers to that of a straggler at which the bound
 // is the verdict.
 inline constexpr double kBoundOverStraggler = 3;

@@ -16,9 +16,10 @@
 namespace jobscope::analysis {
 namespace {
 
-// Returns the time per step in which the device of the workers does nothing, if the steps use one.
+// Returns the time per step in which the device of the workers does nothing, if that is known. In
+// input waits only its kernels are.
 std::optional<double> DeviceIdleMs(const CommonTimes& times) {
-  if (Mean(times.classes[Index(StepClass::kDeviceCompute)]) <= 0) return std::nullopt;
+  if (!times.recorded[Index(StepClass::kDeviceCompute)]) return std::nullopt;
   double idle_ms = Mean(times.steps);
   for (const StepClass busy : {StepClass::kDeviceCompute, StepClass::kDeviceCopy,
                                StepClass::kWaiting, StepClass::kTransfer}) {

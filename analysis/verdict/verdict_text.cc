@@ -174,6 +174,7 @@ std::string AdviceText(const Report& report, const Finding& finding) {
     if (finding.asleep_ms.has_value()) return std::string(kAdviceForSleep);
   }
   if (finding.step_class == StepClass::kHost && finding.device_idle_ms.has_value()) {
+    if (finding.asleep_ms.has_value()) return std::string(kAdviceForSleep);
     return std::string(kAdviceForIdleDevice);
   }
   const std::string_view name =

@@ -82,7 +82,7 @@ void AddRecording(CLI::App* app, RecordingOptions* recording, absl::Status* bad_
 // Returns the other verbs of the program, for the help of the one that needs no name.
 std::string OtherVerbs() {
   std::vector<std::string> names = VerbNames();
-  names.erase(std::find(names.begin(), names.end(), "capture"));
+  names.erase(std::remove(names.begin(), names.end(), "capture"), names.end());
   return absl::StrJoin(names, ", ");
 }
 

@@ -18,10 +18,6 @@ namespace {
 // of 1 ms, 2 of 8 began to watch 3 ms late.
 constexpr absl::Duration kMinLeadToStep = absl::Milliseconds(20);
 
-uint64_t Nanoseconds(absl::Duration duration) {
-  return static_cast<uint64_t>(std::max<int64_t>(absl::ToInt64Nanoseconds(duration), 0));
-}
-
 }  // namespace
 
 ArmedWorker ArmedWorkerOf(const Slot& slot) {
@@ -58,7 +54,7 @@ absl::Status CommonStart::Choose(absl::Duration sync_phase, absl::Duration delay
   if (options_.steps.has_value()) lead = std::max(lead, kMinLeadToStep);
   lead = std::max(lead, delay);
   const uint64_t now_ns = MonotonicNow();
-  plan_.start_monotonic_ns = now_ns + Nanoseconds(lead);
+  plan_.start_monotonic_ns = now_ns + DurationNs(lead);
   if (options_.steps.has_value()) {
     StepsWanted wanted = *options_.steps;
     absl::StatusOr<std::optional<StepPlan>> steps =
@@ -71,7 +67,7 @@ absl::Status CommonStart::Choose(absl::Duration sync_phase, absl::Duration delay
     if (!steps.ok()) return steps.status();
     facts_.steps = *steps;
   }
-  const uint64_t lookback = GrantedLookback(Nanoseconds(options_.lookback), workers);
+  const uint64_t lookback = GrantedLookback(DurationNs(options_.lookback), workers);
   plan_.zero_monotonic_ns = plan_.start_monotonic_ns - std::min(lookback, plan_.start_monotonic_ns);
   plan_.start_unix_ns = absl::ToUnixNanos(absl::Now()) +
                         static_cast<int64_t>(plan_.start_monotonic_ns - MonotonicNow());
@@ -94,7 +90,7 @@ void CommonStart::StartLate(size_t index, absl::Time now) {
   StartCall call = plan_;
   const absl::Time planned = SteadyTime(plan_.start_monotonic_ns);
   if (planned < now + lead) {
-    const uint64_t behind = Nanoseconds(now + lead - planned);
+    const uint64_t behind = DurationNs(now + lead - planned);
     call.start_monotonic_ns += behind;
     call.start_unix_ns += static_cast<int64_t>(behind);
     roster_->Warn(index, absl::StrCat("began ", behind / 1'000'000, " ms after the others"));

@@ -143,8 +143,7 @@ bool StartCoordinator::AwaitsStep(absl::Time until, absl::Time now) {
   const bool any_begun = std::any_of(workers.begin(), workers.end(), HasSteps);
   // Not by the time until the step begins: a long one becomes unreachable long before that.
   const auto is_last_chance = [&](absl::Duration wait) {
-    const auto wait_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(wait));
-    return FirstReachableByAll(workers, MonotonicNow() + wait_ns) >= first;
+    return FirstReachableByAll(workers, MonotonicNow() + DurationNs(wait)) >= first;
   };
   hold_until_ = now + kLook;
   if (!any_begun) {

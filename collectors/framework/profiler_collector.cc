@@ -172,7 +172,7 @@ absl::Status ProfilerCollector::Begin() {
   std::vector<python::Value> arguments;
   for (const int64_t argument :
        {int64_t{request_.recording.host_tracer_level}, int64_t{no_device ? 0 : 1},
-        static_cast<int64_t>(piece_begin_.monotonic_ns + kStartLimitNs),
+        static_cast<int64_t>(MonotonicNow() + kStartLimitNs),
         static_cast<int64_t>(request_.store_bytes)}) {
     arguments.emplace_back(argument);
   }

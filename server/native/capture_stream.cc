@@ -172,7 +172,7 @@ absl::Status CaptureStream::OnResume(const v1::Resume& request) {
   writer_ = ItemWriter(request.chunks(), request.next_item(), request.next_offset());
   watch_ = TransferWatch(request.next_item() - 1);
   start_seen_ = true;
-  armed_ns_ = WorkerMonotonicNs();
+  armed_ns_ = MonotonicNow();
   watch_.OnSent(armed_ns_);
   TickEvery(kRecordingInterval);
   absl::MutexLock lock(&shared_mutex_);
@@ -184,7 +184,7 @@ absl::Status CaptureStream::OnAck(const v1::Ack& request) {
   if (!start_seen_) return OutOfOrder("ack", fetches_ ? "before `resume`" : "before `start`");
   auto status = capture_->Acknowledge(id_, request.through());
   if (!status.ok()) return status;
-  watch_.OnAcknowledged(request.through(), WorkerMonotonicNs());
+  watch_.OnAcknowledged(request.through(), MonotonicNow());
   FinishIfComplete(capture_->Look(id_));
   return absl::OkStatus();
 }
@@ -249,7 +249,7 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
 }
 
 void CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
-  armed_ns_ = WorkerMonotonicNs();
+  armed_ns_ = MonotonicNow();
   watch_.OnSent(armed_ns_);
   TickEvery(by_steps_ ? kArmedByStepsInterval : kArmedInterval);
   WriteResponse(ArmedResponse(*capture_, arm_received_ns_), message);
@@ -275,7 +275,7 @@ void CaptureStream::WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::By
 }
 
 void CaptureStream::OnSent() {
-  watch_.OnSent(WorkerMonotonicNs());
+  watch_.OnSent(MonotonicNow());
   if (ended_sent_) FinishIfComplete(capture_->Look(id_));
 }
 
@@ -305,7 +305,7 @@ void CaptureStream::OnWake() {
 
 void CaptureStream::OnTick() {
   const NativeCapture::Snapshot snapshot = capture_->Look(id_);
-  const uint64_t now_ns = WorkerMonotonicNs();
+  const uint64_t now_ns = MonotonicNow();
   const NativeCaptureLimits& limits = captures_->limits();
   if (snapshot.phase == Phase::kArmed || snapshot.phase == Phase::kStarted) progress_due_ = true;
   items_due_ = true;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "server/limits.h"
 #include "server/native/native_captures.h"
@@ -163,7 +163,7 @@ void NativeCapture::Detach(StreamId stream) {
                                                          : "its stream was lost before the start");
       cancelled = ticket_;
     } else {
-      const uint64_t now_ns = WorkerMonotonicNs();
+      const uint64_t now_ns = MonotonicNow();
       const auto resume_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(dependencies_.resume));
       dependencies_.sessions->SetClientLost(ticket_, ClientLost{now_ns, now_ns + resume_ns});
       ++hold_;

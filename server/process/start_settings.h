@@ -23,14 +23,14 @@ struct StartSettings {
   Ceilings ceilings;
   bool by_environment = false;  // nothing was chosen in code
 
-  // Whether both were given the same options.
+  // Whether both came to the same options and directory.
   bool SameAs(const StartSettings& other) const {
     return options == other.options && port_dir == other.port_dir;
   }
 };
 
-// Applies the environment to the options given in code. Paths are absolute afterwards: the program
-// may change its working directory later. Returns INVALID_ARGUMENT, which names the setting, or
+// Applies the environment to the options given in code. `absolute_port_dir` and the files of
+// `credentials` are absolute: the program may change its working directory later. Returns INVALID_ARGUMENT, which names the setting, or
 // PERMISSION_DENIED if the environment forbids a server.
 absl::StatusOr<StartSettings> ResolveSettings(const ServerOptions& in_code);
 

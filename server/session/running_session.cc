@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
-#include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/run/session_state.h"
 
 namespace jobscope {
@@ -14,7 +14,7 @@ namespace jobscope {
 v1::Busy RunningSession::Describe() const {
   v1::Busy busy = run_->Describe();
   if (!client_lost_.has_value() || delivering_) return busy;
-  const uint64_t now_ns = WorkerMonotonicNs();
+  const uint64_t now_ns = MonotonicNow();
   const auto milliseconds = [](uint64_t from_ns, uint64_t to_ns) {
     return to_ns > from_ns ? (to_ns - from_ns) / 1'000'000 : 0;
   };

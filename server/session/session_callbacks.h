@@ -64,8 +64,8 @@ struct SessionProgress {
   uint64_t bytes = 0;  // of items, also of those released
 };
 
-// The client of a session is disconnected: since when, and when the session ends without it. On
-// MONOTONIC.
+// The client of a session is disconnected: since when, and when the session ends without it. By
+// MonotonicNow.
 struct ClientLost {
   uint64_t since_ns = 0;
   uint64_t ends_ns = 0;

@@ -183,19 +183,20 @@ void CollectorTask::Run() {
   const bool armed = armed_;
   const bool wedged = abandoned_;
   lock.Release();
-  const auto call = [](absl::FunctionRef<void()> verb) {
+  const auto call = [&](Verb verb, absl::FunctionRef<void()> run) {
+    if (wedged) slot_->SetWedged(verb);  // it may hang in this one, too
     try {
-      verb();
+      run();
     } catch (const std::exception&) {
-      Log(LogLevel::kError, "a collector could not be stopped: out of memory");
+      Log(LogLevel::kError, "a collector could not be ended: out of memory");
     }
   };
   if (armed) {
-    call([&] {
+    call(Verb::kStop, [&] {
       (void)collector()->Stop(end_ticks_ != 0 ? end_ticks_ : start_request_.start_ticks);
     });
   }
-  if (owes_report) call([&] { (void)collector()->Report(); });
+  if (owes_report) call(Verb::kReport, [&] { (void)collector()->Report(); });
   if (wedged) slot_->SetWedged(Verb::kNone);
 }
 

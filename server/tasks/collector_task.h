@@ -25,7 +25,7 @@ namespace jobscope {
 // Runs a collector's verbs. The session posts verbs and waits for them; the thread runs them in
 // order and, while the collector records, calls Drain when the collector has asked for it. A
 // collector that misses a deadline, or whose session fails, is abandoned: its slot is wedged until
-// the verb has returned and the thread has stopped the collector. A collector that throws has
+// the verb has returned, and Stop and Report after it. A collector that throws has
 // failed, and is stopped like any other.
 class CollectorTask {
  public:

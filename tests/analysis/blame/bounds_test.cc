@@ -37,9 +37,11 @@ TEST(BoundsTest, HostWorkBesideADeviceIsJudgedAsLaunchesAre) {
   shares[Index(StepClass::kHost)] = 0.3;
   EXPECT_FALSE(IsBound(StepClass::kHost, shares));
   EXPECT_FALSE(IsMendable(StepClass::kHost, shares));
-  shares[Index(StepClass::kDeviceCompute)] = 0;  // recorded, and not used
-  EXPECT_FALSE(IsBound(StepClass::kHost, shares));
-  EXPECT_FALSE(IsMendable(StepClass::kHost, shares));
+  for (const double share : {0.0, 0.04}) {  // recorded, and hardly used
+    shares[Index(StepClass::kDeviceCompute)] = share;
+    EXPECT_FALSE(IsBound(StepClass::kHost, shares));
+    EXPECT_FALSE(IsMendable(StepClass::kHost, shares));
+  }
   shares[Index(StepClass::kDeviceCompute)] = 0.5;
   EXPECT_TRUE(IsBound(StepClass::kHost, shares));
   EXPECT_TRUE(IsMendable(StepClass::kHost, shares));
