@@ -81,7 +81,9 @@ void EventWriter::Device(const TimedActivity& timed, const StepSpan* step) {
                                             kCustomDevicePlaneId + static_cast<int64_t>(device))
                        : gpu.plane->Declare(absl::StrCat("/device:GPU:", device),
                                             static_cast<int64_t>(device));
+    // At once: if memory ran out in between, the planes that follow would have wrong numbers.
     if (declared && !custom_planes_) gpu.index = next_index_++;
+    if (declared) gpu.plane->WriteCapabilities();
   }
   gpu.plane->Write(timed, step);
 }

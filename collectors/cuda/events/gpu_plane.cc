@@ -70,13 +70,6 @@ GpuPlane::GpuPlane(xspace::ItemSink* sink, xspace::Names* names, const KernelNam
                    const Window* window, const DeviceInfo* info)
     : sink_(sink), names_(names), kernels_(kernels), info_(*info), plane_(names, window) {}
 
-bool GpuPlane::Declare(std::string_view name, int64_t id) {
-  if (is_declared()) return true;
-  if (!plane_.Declare(name, id)) return false;
-  WriteCapabilities();
-  return true;
-}
-
 void GpuPlane::WriteCapabilities() {
   xspace::StatsEncoder stats(xspace::StatsOf::kPlane);
   const auto id = [&](std::string_view name) { return names_->Stat(plane_.key(), name); };

@@ -43,9 +43,10 @@ class GpuPlane {
   GpuPlane(const GpuPlane&) = delete;
   GpuPlane& operator=(const GpuPlane&) = delete;
 
-  // Declares the plane, with what the GPU can do, unless it is declared. Returns false if the store
-  // has no space.
-  bool Declare(std::string_view name, int64_t id);
+  // Declares the plane unless it is declared. Returns false if the store has no space.
+  bool Declare(std::string_view name, int64_t id) { return plane_.Declare(name, id); }
+  // Writes what the GPU can do. Call it once, after Declare.
+  void WriteCapabilities();
   bool is_declared() const { return plane_.is_declared(); }
 
   // Writes work. `step`: the training step to link to; null: none. Counts it as refused if the
@@ -65,7 +66,6 @@ class GpuPlane {
     BusyTimes busy;
   };
 
-  void WriteCapabilities();
   Lane* LaneAt(uint32_t stream, uint32_t number);
   Lane* LaneOf(const TimedActivity& timed, uint32_t contents);
   void KernelStats(const Activity& kernel);
