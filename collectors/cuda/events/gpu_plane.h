@@ -4,6 +4,7 @@
 #ifndef COLLECTORS_CUDA_EVENTS_GPU_PLANE_H_
 #define COLLECTORS_CUDA_EVENTS_GPU_PLANE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -37,6 +38,11 @@ struct LaunchOrder {
 // nodes of a graph overlap. Belongs to the collector's thread.
 class GpuPlane {
  public:
+  // Bounds the lines, of a few KiB each, and up to 600 KiB for a stream that is always busy: a
+  // program may create a stream in each step. Work of further streams shares the lines of "other
+  // streams".
+  static constexpr size_t kMaxLines = 1024;
+
   // All pointers must outlive this object.
   GpuPlane(xspace::ItemSink* sink, xspace::Names* names, const KernelNames* kernels,
            const Window* window, const DeviceInfo* info);
