@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
+
 namespace jobscope::cuda {
 
 void HeldActivities::Take(const TimedActivity& timed) {
@@ -80,22 +82,18 @@ void HeldActivities::Emit(const std::function<bool(const TimedActivity&)>& is_re
                           uint64_t now_ticks) {
   const auto ready_end = std::partition(held_.begin(), held_.end(), is_ready);
   if (ready_end == held_.begin()) return;
+  // Work first: a call needs the plane of the work it launched.
   std::sort(held_.begin(), ready_end, [](const TimedActivity& a, const TimedActivity& b) {
+    const bool a_is_work = IsDeviceWork(a.activity.type);
+    if (a_is_work != IsDeviceWork(b.activity.type)) return a_is_work;
     return a.start_ticks != b.start_ticks ? a.start_ticks < b.start_ticks
                                           : a.end_ticks > b.end_ticks;
   });
-  if (std::any_of(held_.begin(), ready_end,
-                  [](const TimedActivity& timed) { return IsDeviceWork(timed.activity.type); })) {
-    ChoosePlanes(now_ticks);
-  }
-  // Work first: a call needs the plane of the work it launched.
-  for (auto timed = held_.begin(); timed != ready_end; ++timed) {
-    if (IsDeviceWork(timed->activity.type)) EmitOne(*timed);
-  }
-  for (auto timed = held_.begin(); timed != ready_end; ++timed) {
-    if (!IsDeviceWork(timed->activity.type)) EmitOne(*timed);
-  }
-  held_.erase(held_.begin(), ready_end);
+  if (IsDeviceWork(held_.front().activity.type)) ChoosePlanes(now_ticks);
+  auto next = held_.begin();
+  // Also if memory runs out: a later call would write them a second time.
+  const absl::Cleanup forget = [&] { held_.erase(held_.begin(), next); };
+  while (next != ready_end) EmitOne(*next++);
 }
 
 void HeldActivities::EmitOne(const TimedActivity& timed) {

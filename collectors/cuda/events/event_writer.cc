@@ -19,6 +19,10 @@ constexpr int64_t kCustomDevicePlaneId = 200;  // + ordinal
 // Not a thread id; the host plane's line of memory events.
 constexpr int64_t kMemoryLine = (int64_t{1} << 40) + 2;
 
+// Lines shared by what is beyond the bound.
+constexpr uint32_t kOtherThreads = 0;  // no thread's id
+constexpr std::string_view kOtherLine = "other waits and overhead";
+
 // Deeper than the program's scopes, so that a call lies inside of the scope around it.
 constexpr uint32_t kRuntimeDepth = 1000;
 constexpr uint32_t kDriverDepth = 1001;
@@ -81,7 +85,9 @@ void EventWriter::Device(const TimedActivity& timed, const StepSpan* step) {
                                             kCustomDevicePlaneId + static_cast<int64_t>(device))
                        : gpu.plane->Declare(absl::StrCat("/device:GPU:", device),
                                             static_cast<int64_t>(device));
+    // At once: if memory ran out in between, the planes that follow would have wrong numbers.
     if (declared && !custom_planes_) gpu.index = next_index_++;
+    if (declared) gpu.plane->WriteCapabilities();
   }
   gpu.plane->Write(timed, step);
 }
@@ -95,11 +101,16 @@ void EventWriter::WriteOrder(uint32_t device, const LaunchOrder& order) {
 void EventWriter::Api(const TimedActivity& timed, const Launched* launched, const StepSpan* step) {
   const Activity& activity = timed.activity;
   const ApiCall& call = calls_->Of(activity.is_driver, activity.call);
-  xspace::SegmentBuilder* const line = FindOrMake(&threads_, activity.thread, [&] {
-    const auto declare = [this, thread = activity.thread] {
-      const std::string name = absl::StrCat(thread_names_->Of(thread), "/", thread);
+  uint32_t thread = activity.thread;
+  if (threads_.size() >= kMaxLines && threads_.count(thread) == 0) thread = kOtherThreads;
+  xspace::SegmentBuilder* const line = FindOrMake(&threads_, thread, [&] {
+    const auto declare = [this, thread] {
+      const bool other = thread == kOtherThreads;
+      const std::string name = other ? std::string(kOtherThreadsLineName)
+                                     : absl::StrCat(thread_names_->Of(thread), "/", thread);
       const xspace::PlaneKey plane = Host().key();
-      return xspace::LineKey{plane, names_->EnsureLine(plane, thread, name)};
+      return xspace::LineKey{
+          plane, names_->EnsureLine(plane, other ? kOtherThreadsLine : int64_t{thread}, name)};
     };
     return std::make_unique<xspace::SegmentBuilder>(sink_, kSourceCuda, declare);
   });
@@ -178,6 +189,7 @@ void EventWriter::Other(const TimedActivity& timed) {
       event_name = UnifiedMemoryName(activity.sub_kind);
       line_name = "unified memory";
   }
+  if (others_.size() >= kMaxLines && others_.count(line_name) == 0) line_name = kOtherLine;
   xspace::SegmentBuilder* const line = FindOrMake(&others_, line_name, [&] {
     const auto declare = [this, id = static_cast<int64_t>(others_.size()) + 1, line_name] {
       const xspace::PlaneKey plane = Custom().key();

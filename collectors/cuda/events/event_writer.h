@@ -4,6 +4,7 @@
 #ifndef COLLECTORS_CUDA_EVENTS_EVENT_WRITER_H_
 #define COLLECTORS_CUDA_EVENTS_EVENT_WRITER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -37,6 +38,10 @@ namespace jobscope::cuda {
 // collector's thread.
 class EventWriter {
  public:
+  // Bounds the lines of threads, and those of waits and overhead, of a few KiB each. The events of
+  // further ones share one line.
+  static constexpr size_t kMaxLines = 4096;
+
   // All pointers must outlive the writer. `window` may change between calls, its zero only before
   // the first.
   EventWriter(xspace::ItemSink* sink, xspace::Names* names, ApiCalls* calls,
@@ -87,7 +92,7 @@ class EventWriter {
   PlaneWriter custom_;
   std::map<uint32_t, Gpu> gpus_;
   int64_t next_index_ = 0;
-  std::map<uint32_t, Line> threads_;
+  std::map<uint32_t, Line> threads_;  // 0: those without a line of their own
   std::map<std::string, Line> others_;
   MemoryTotals memory_;
   // Events of the host plane.

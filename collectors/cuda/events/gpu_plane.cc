@@ -16,6 +16,8 @@ namespace {
 // Lane bits of a line id: XProf's timeline uses 32-bit line ids, and stream numbers are small.
 constexpr uint32_t kLaneShift = 24;
 constexpr uint32_t kMaxLanes = 16;
+// Stands for the streams without a line of their own; the last number below the lane bits.
+constexpr uint32_t kOtherStreams = (1u << kLaneShift) - 1;
 
 // Bounds the texts of launch shapes kept as names of the plane; further ones are in the events.
 constexpr size_t kMaxDetails = 4096;
@@ -32,7 +34,7 @@ enum Contents : uint32_t {
 };
 
 std::string StreamName(uint32_t stream, uint32_t lane, uint32_t contents) {
-  std::string name = absl::StrCat("Stream #", stream);
+  std::string name = stream == kOtherStreams ? "other streams" : absl::StrCat("Stream #", stream);
   if (lane != 0) absl::StrAppend(&name, " lane ", lane + 1);
   const char* separator = "(";
   const auto add = [&](uint32_t bit, const char* text) {
@@ -69,13 +71,6 @@ uint32_t ContentsOf(const Activity& activity) {
 GpuPlane::GpuPlane(xspace::ItemSink* sink, xspace::Names* names, const KernelNames* kernels,
                    const Window* window, const DeviceInfo* info)
     : sink_(sink), names_(names), kernels_(kernels), info_(*info), plane_(names, window) {}
-
-bool GpuPlane::Declare(std::string_view name, int64_t id) {
-  if (is_declared()) return true;
-  if (!plane_.Declare(name, id)) return false;
-  WriteCapabilities();
-  return true;
-}
 
 void GpuPlane::WriteCapabilities() {
   xspace::StatsEncoder stats(xspace::StatsOf::kPlane);
@@ -123,12 +118,18 @@ GpuPlane::Lane* GpuPlane::LaneAt(uint32_t stream, uint32_t number) {
 }
 
 GpuPlane::Lane* GpuPlane::LaneOf(const TimedActivity& timed, uint32_t contents) {
-  const uint32_t stream = timed.activity.stream;
+  uint32_t stream = timed.activity.stream;
   // Nodes of a graph run in parallel and all carry the stream into which the graph was launched.
   uint32_t number = 0;
-  Lane* lane = LaneAt(stream, number);
-  while (!lane->busy.Add(timed.start_ticks, timed.end_ticks) && number + 1 < kMaxLanes) {
-    lane = LaneAt(stream, ++number);
+  Lane* lane = nullptr;
+  for (;; ++number) {
+    if (lanes_.size() >= kMaxLines && stream != kOtherStreams &&
+        lanes_.count({stream, number}) == 0) {
+      stream = kOtherStreams;
+      number = 0;
+    }
+    lane = LaneAt(stream, number);
+    if (lane->busy.Add(timed.start_ticks, timed.end_ticks) || number + 1 == kMaxLanes) break;
   }
   if ((lane->contents & contents) == contents) return lane;
   const bool has_name = lane->contents != 0;

@@ -4,6 +4,7 @@
 #ifndef COLLECTORS_CUDA_EVENTS_GPU_PLANE_H_
 #define COLLECTORS_CUDA_EVENTS_GPU_PLANE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -37,15 +38,21 @@ struct LaunchOrder {
 // nodes of a graph overlap. Belongs to the collector's thread.
 class GpuPlane {
  public:
+  // Bounds the lines, of a few KiB each, and up to 600 KiB for a stream that is always busy: a
+  // program may create a stream in each step. Work of further streams shares the lines of "other
+  // streams".
+  static constexpr size_t kMaxLines = 1024;
+
   // All pointers must outlive this object.
   GpuPlane(xspace::ItemSink* sink, xspace::Names* names, const KernelNames* kernels,
            const Window* window, const DeviceInfo* info);
   GpuPlane(const GpuPlane&) = delete;
   GpuPlane& operator=(const GpuPlane&) = delete;
 
-  // Declares the plane, with what the GPU can do, unless it is declared. Returns false if the store
-  // has no space.
-  bool Declare(std::string_view name, int64_t id);
+  // Declares the plane unless it is declared. Returns false if the store has no space.
+  bool Declare(std::string_view name, int64_t id) { return plane_.Declare(name, id); }
+  // Writes what the GPU can do. Call it once, after Declare.
+  void WriteCapabilities();
   bool is_declared() const { return plane_.is_declared(); }
 
   // Writes work. `step`: the training step to link to; null: none. Counts it as refused if the
@@ -65,7 +72,6 @@ class GpuPlane {
     BusyTimes busy;
   };
 
-  void WriteCapabilities();
   Lane* LaneAt(uint32_t stream, uint32_t number);
   Lane* LaneOf(const TimedActivity& timed, uint32_t contents);
   void KernelStats(const Activity& kernel);

@@ -2,14 +2,10 @@
 #include "collectors/cuda/records/correlations.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace jobscope::cuda {
 namespace {
 
-// Bounds recorded graphs; a process records each of its graphs once. Beyond it, launches into
-// graphs count as unfinished.
-constexpr size_t kMaxGraphMarks = 10'000;
 // cudaErrorStreamCaptureWrongThread, equal in the driver: the recording goes on.
 constexpr uint32_t kWrongThread = 908;
 
@@ -48,9 +44,8 @@ void Correlations::NoteCall(const TimedActivity& timed, const ApiCall& call) {
   // An end that fails because the recording is invalid (901, 904) ends it, too.
   const bool counts =
       call.graph_recording > 0 ? activity.result == 0 : activity.result != kWrongThread;
-  if (call.graph_recording != 0 && counts && graph_mark_count_ < kMaxGraphMarks) {
-    ++graph_mark_count_;
-    graph_marks_[activity.thread][timed.start_ticks] = call.graph_recording;
+  if (call.graph_recording != 0 && counts) {
+    recordings_.Note(activity.thread, timed.start_ticks, call.graph_recording > 0);
   }
   if (first) {
     known.call_start_ns = activity.start_ns;
@@ -72,19 +67,10 @@ bool Correlations::IsSettled(const Activity& activity) const {
   return !known->launches || known->has_work;
 }
 
-// On any thread: launches of another thread may go into the same graph (autograd's do).
-bool Correlations::RecordsGraph(uint64_t ticks) const {
-  return std::any_of(graph_marks_.begin(), graph_marks_.end(), [ticks](const auto& thread) {
-    const std::map<uint64_t, int>& marks = thread.second;
-    const auto next = marks.upper_bound(ticks);
-    if (next != marks.begin()) return std::prev(next)->second > 0;
-    return next->second < 0;  // it began before the first record
-  });
-}
-
 bool Correlations::IsMissing(const Known& known, const Window& window) const {
+  // Recordings of any thread: launches of another one may go into the same graph (autograd's do).
   return known.launches && !known.has_work && IsWithin(known.call_ticks, window) &&
-         !RecordsGraph(known.call_ticks);
+         !recordings_.At(known.call_ticks);
 }
 
 uint64_t Correlations::InFlight(const Window& window) const {

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "collectors/cuda/records/api_calls.h"
+#include "collectors/cuda/records/graph_recordings.h"
 #include "collectors/cuda/records/timed_activity.h"
 #include "common/containers/hash_table.h"
 
@@ -66,13 +67,9 @@ class Correlations {
  private:
   // Returns whether it is a launch in the window that should have run but whose work has no record.
   bool IsMissing(const Known& known, const Window& window) const;
-  // Returns whether any thread was recording a graph at that time.
-  bool RecordsGraph(uint64_t ticks) const;
 
   HashMap<uint32_t, Known> known_;
-  // Where graph recordings began (+1) and ended (-1), by thread and ticks; at most kMaxGraphMarks.
-  std::map<uint32_t, std::map<uint64_t, int>> graph_marks_;
-  size_t graph_mark_count_ = 0;
+  GraphRecordings recordings_;
   uint64_t forgotten_launches_ = 0;
 };
 

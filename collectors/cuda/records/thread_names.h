@@ -13,7 +13,7 @@ namespace jobscope::cuda {
 // have ended when the trace is written. Not thread-safe.
 class ThreadNames {
  public:
-  // Returns "thread" for one that has ended.
+  // Returns "thread" for one that has ended. Valid until the next call.
   const std::string& Of(uint32_t thread);
   // Returns whether this library started the thread.
   bool IsOurs(uint32_t thread);

@@ -10,6 +10,7 @@
 #include "collectors/cuda/tracing/detacher.h"
 #include "collectors/cuda/tracing/left_kinds.h"
 #include "collectors/cuda/tracing/state_log.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope::cuda {
 namespace {
@@ -149,9 +150,9 @@ void Attachment::CountDropped() {
 
 // Overhead records may own memory, which the pool leaks if it recycles their buffer: it does not
 // from here on.
-void Attachment::Start() {
+void Attachment::Start(absl::Time begin) {
   CountDropped();
-  dropped_ = 0;
+  if (SteadyNow() <= begin) dropped_ = 0;  // a late count may hold records of the window
   if (!Gone()) (void)Enable(kKindOverhead, "CUPTI's own overhead");
 }
 

@@ -45,8 +45,9 @@ class Attachment {
   void Flush(bool forced);
   // Counts the records that CUPTI has dropped so far.
   void CountDropped();
-  // Begins the window: forgets the records dropped so far, and enables overhead records.
-  void Start();
+  // Begins the window: forgets the records dropped so far, unless that is known only after `begin`,
+  // an instant of SteadyNow; enables overhead records.
+  void Start(absl::Time begin);
   // Forces a flush while tracing is on, so that work in flight keeps its known data; then disables
   // all kinds and fetches what arrived in between. While torch.profiler records, flushes without
   // force and leaves its kinds to LeftKinds.

@@ -33,7 +33,10 @@ void StateLog::OnCallback(uint32_t cbid, const void* data) {
   const auto result = static_cast<uint32_t>(state->result);
   Entry* const entry = EntryOf(uint64_t{cbid} << 32 | result, state->message);
   if (entry != nullptr) entry->count.fetch_add(1, std::memory_order_relaxed);
-  if (cbid != kStateFatalError) return;
+  if (cbid != kStateFatalError) {
+    if (entry == nullptr) other_kinds_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   const Entry* none = nullptr;
   (void)fatal_entry_.compare_exchange_strong(none, entry, std::memory_order_acq_rel);
   fatal_.store(true, std::memory_order_release);
@@ -57,6 +60,9 @@ std::vector<std::string> StateLog::Take() {
                                  ": ", Words(entry),
                                  count == 1 ? "" : absl::StrCat(", ", count, " times")));
   }
+  if (const uint64_t count = other_kinds_.exchange(0, std::memory_order_relaxed); count > 0) {
+    texts.push_back(absl::StrCat("CUPTI reports ", count, " errors or warnings of further kinds"));
+  }
   return texts;
 }
 
@@ -69,6 +75,7 @@ std::string StateLog::fatal_text() {
 
 void StateLog::Clear() {
   for (Entry& entry : entries_) entry.count.store(0, std::memory_order_relaxed);
+  other_kinds_.store(0, std::memory_order_relaxed);
   fatal_entry_.store(nullptr, std::memory_order_release);
   fatal_.store(false, std::memory_order_release);
 }

@@ -26,8 +26,8 @@ class StateLog {
   void NoteEnd() { ended_.store(true, std::memory_order_release); }
   // Forgets what was reported.
   void Clear();
-  // Returns errors and warnings since the last call, each kind once with its number; only the first
-  // few kinds.
+  // Returns errors and warnings since the last call, each kind once with its number. Kinds beyond
+  // the first eight of the process have one number together.
   std::vector<std::string> Take();
   // Returns whether CUPTI has failed and detached from the process, or has been destroyed. Any
   // later call could attach it again.
@@ -54,6 +54,7 @@ class StateLog {
   std::atomic<bool> exits_{false};
   std::atomic<bool> ended_{false};
   std::array<Entry, 8> entries_;
+  std::atomic<uint64_t> other_kinds_{0};  // reports without an entry
   std::atomic<const Entry*> fatal_entry_{nullptr};
 };
 

@@ -57,7 +57,8 @@ bool Tracing::Flush(absl::Duration timeout) {
 }
 
 bool Tracing::Start(absl::Duration timeout) {
-  return Run(timeout, [](Attachment* attachment) { attachment->Start(); });
+  const absl::Time begin = SteadyNow() + timeout;
+  return Run(timeout, [begin](Attachment* attachment) { attachment->Start(begin); });
 }
 
 bool Tracing::End(absl::Duration timeout) {

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string_view>
 
+#include "common/xspace/segment/trace_planes.h"
+
 namespace jobscope::host {
 
 ThreadLine* LineTable::For(int64_t tid, const char* name) {
@@ -14,7 +16,7 @@ ThreadLine* LineTable::For(int64_t tid, const char* name) {
   std::string_view line_name = name;
   if (lines_.size() >= kMaxLines) {
     tid = 0;
-    line_name = "other threads";
+    line_name = kOtherThreadsLineName;
   }
   std::unique_ptr<ThreadLine>& line = lines_[tid];
   if (line == nullptr) line = std::make_unique<ThreadLine>(sink_, names_, plane_, tid, line_name);

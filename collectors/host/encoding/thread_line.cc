@@ -10,9 +10,6 @@ namespace {
 
 constexpr int kMaxRenames = 16;
 
-// Line shared by threads beyond those with an account of their own.
-constexpr int64_t kOtherThreadsLine = (int64_t{1} << 40) + 1;
-
 std::string LineName(std::string_view thread_name, int64_t tid) {
   if (tid == 0) return std::string(thread_name);
   std::string name(thread_name.empty() ? "thread" : thread_name);

@@ -15,6 +15,10 @@ namespace jobscope {
 inline constexpr std::string_view kHostPlaneName = "/host:CPU";
 inline constexpr int64_t kHostPlaneId = 0;
 
+// Line of the host plane for threads beyond those with a line of their own; not a thread id.
+inline constexpr std::string_view kOtherThreadsLineName = "other threads";
+inline constexpr int64_t kOtherThreadsLine = (int64_t{1} << 40) + 1;
+
 // XProf draws a line of this name as counter tracks: one event per sample with one numeric stat
 // named like the metric. The key is neither a possible thread id nor one of XProf's derived lines.
 inline constexpr std::string_view kCountersLineName = "_counters_";

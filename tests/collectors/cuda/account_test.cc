@@ -140,6 +140,19 @@ TEST_F(CudaAccountTest, LaunchesThatRunNothingAreNoLosses) {
   EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 1)));
 }
 
+// In CUDA's relaxed mode.
+TEST_F(CudaAccountTest, ARecordingThatAnotherThreadEndsHidesNoLaterLoss) {
+  Begin();
+  Call(cuda::kLaunchKernelCall);
+  Call(cuda::kStreamBeginCaptureCall);
+  Call(cuda::kLaunchKernelCall);
+  std::thread([] { Call(cuda::kStreamEndCaptureCall); }).join();
+  Call(cuda::kLaunchKernelCall);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 2)));
+}
+
 // cudaErrorStreamCaptureInvalidated and ...Unjoined end a recording; ...WrongThread does not.
 TEST_F(CudaAccountTest, AGraphRecordingThatFailsHidesNoLaterLoss) {
   for (const auto& [result, lost] : {std::pair{901u, 1u}, {904u, 1u}, {908u, 0u}}) {

@@ -208,6 +208,20 @@ TEST_F(CudaFailuresTest, AFirstCallThatIsSlowIsNoHang) {
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
 }
 
+// They may be from before the window, or not.
+TEST_F(CudaFailuresTest, RecordsDroppedUntilASlowFirstCallReturnsAreCounted) {
+  options_.limits.flush_hangs = absl::Seconds(100);
+  ASSERT_TRUE(session().Arm().ok());
+  gpu().Hang("cuptiActivityGetNumDroppedRecords");
+  ASSERT_TRUE(session().Start().ok());
+  gpu().AddDropped(7);
+  gpu().Release();
+  gpu().Launch(kAdd);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kCuptiDropped, 7)));
+}
+
 TEST_F(CudaFailuresTest, ACallThatHangsCostsTheGpuPartAndNothingElse) {
   ExpectHangAtBegin();
   for (const char* const function :

@@ -6,9 +6,15 @@
 
 #include <cstdint>
 #include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "collectors/cuda/events/event_writer.h"
+#include "common/xspace/assemble/assembler.h"
 #include "common/xspace/segment/store.h"
+#include "tensorflow/xplane.pb.h"
 #include "tests/failing_memory.h"
 
 namespace jobscope::cuda {
@@ -22,6 +28,44 @@ TimedActivity At(ActivityType type, uint64_t begin) {
   timed.start_ticks = begin;
   timed.end_ticks = begin + 10;
   return timed;
+}
+
+struct StringSink : xspace::ByteSink {
+  absl::Status Write(std::string_view bytes, bool /*stable*/) override {
+    text.append(bytes);
+    return absl::OkStatus();
+  }
+  std::string text;
+};
+
+// Expects the only launch to have the number of that plane. Returns false if the trace lacks one of
+// them: memory ran out as it was declared.
+bool ComparesNumbers(const xspace::Store& store, std::string_view plane_name) {
+  const std::vector<xspace::ItemView> items = store.Items();
+  auto assembler = xspace::Assembler::Create(items, {});
+  EXPECT_TRUE(assembler.ok()) << assembler.status();
+  StringSink sink;
+  EXPECT_TRUE(assembler->Write(0, &sink).ok());
+  tensorflow::profiler::XSpace space;
+  EXPECT_TRUE(space.ParseFromString(sink.text));
+  std::optional<int64_t> plane_number;
+  std::optional<int64_t> launch_number;
+  int64_t next = 0;
+  for (const auto& plane : space.planes()) {
+    if (plane.name().rfind("/device:GPU:", 0) == 0) {
+      if (plane.name() == plane_name) plane_number = next;
+      ++next;
+    }
+    if (plane.name() != "/host:CPU" || plane.lines_size() == 0) continue;
+    for (const auto& stat : plane.lines(0).events(0).stats()) {
+      if (plane.stat_metadata().at(stat.metadata_id()).name() == "device_id") {
+        launch_number = stat.int64_value();
+      }
+    }
+  }
+  if (!plane_number.has_value() || !launch_number.has_value()) return false;
+  EXPECT_EQ(*launch_number, *plane_number);
+  return true;
 }
 
 // The session goes on, and flushes all lines at its end.
@@ -61,6 +105,45 @@ TEST(EventWriterMemory, EventsAreWrittenAsAWholeOrNotAtAll) {
     if (!met) break;  // it needs fewer allocations
   }
   EXPECT_GT(at, 20);
+  EXPECT_LT(at, kMostAllocations);
+}
+
+// XProf finds the plane of a launch by its place among the GPUs' planes of the file.
+TEST(EventWriterMemory, PlanesKeepTheirNumbers) {
+  pthread_setname_np(pthread_self(), "jobscope-test");
+  constexpr int kMostAllocations = 2'000;
+  int at = 1;
+  int compared = 0;
+  for (; at < kMostAllocations; ++at) {
+    SCOPED_TRACE(at);
+    xspace::Store store(16 << 20);
+    xspace::Names names(&store);
+    const CuptiApi api{};
+    ApiCalls calls(&api);
+    KernelNames kernels;
+    (void)kernels.Find("_Z3addv");
+    ThreadNames threads;
+    Window window;
+    window.map = TickMap().WithZero(0);
+    EventWriter writer(&store, &names, &calls, &kernels, &threads, &window);
+    FailAllocations(at, /*failures=*/1);
+    try {
+      writer.Device(At(ActivityType::kKernel, 100), nullptr);
+    } catch (const std::bad_alloc&) {
+    }
+    const bool met = StopFailing() == 0;
+    TimedActivity second = At(ActivityType::kKernel, 200);
+    second.activity.device = 1;
+    writer.Device(second, nullptr);
+    writer.Device(At(ActivityType::kKernel, 300), nullptr);
+    Launched launched;
+    launched.device = 1;
+    writer.Api(At(ActivityType::kApi, 50), &launched, nullptr);
+    writer.Flush();
+    compared += ComparesNumbers(store, "/device:GPU:1") ? 1 : 0;
+    if (!met) break;  // it needs fewer allocations
+  }
+  EXPECT_GT(compared, 2);
   EXPECT_LT(at, kMostAllocations);
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -155,6 +156,44 @@ TEST_F(EventWriterTest, APlaneIsNumberedOnceItIsDeclared) {
       if (plane.stat_metadata().at(stat.metadata_id()).name() != "device_id") continue;
       EXPECT_EQ(stat.int64_value(), 0);
     }
+  }
+}
+
+// A program that creates streams and threads in each step.
+TEST_F(EventWriterTest, LinesAreBounded) {
+  constexpr uint32_t kMore = 10;
+  for (uint32_t i = 0; i < GpuPlane::kMaxLines + kMore; ++i) {
+    TimedActivity kernel = At(ActivityType::kKernel, 100 + 20 * i);
+    kernel.activity.stream = 7 + i;
+    writer_.Device(kernel, nullptr);
+  }
+  for (uint32_t i = 0; i < EventWriter::kMaxLines + kMore; ++i) {
+    TimedActivity call = At(ActivityType::kApi, 100 + 20 * i);
+    call.activity.thread = 1'000'000'000 + i;
+    writer_.Api(call, nullptr, nullptr);
+    TimedActivity wait = At(ActivityType::kSync, 100 + 20 * i);
+    wait.activity.stream = 7 + i;
+    writer_.Other(wait);
+  }
+  // Those with a line of their own keep it.
+  TimedActivity kernel = At(ActivityType::kKernel, 50);
+  kernel.activity.stream = 7;
+  writer_.Device(kernel, nullptr);
+  const tensorflow::profiler::XSpace space = Read();
+  EXPECT_EQ(writer_.refused(), 0u);
+  std::map<std::string, int> lines;
+  std::map<std::string, int> events;
+  for (const auto& plane : space.planes()) {
+    lines[plane.name()] = plane.lines_size();
+    for (const auto& line : plane.lines()) events[line.name()] = line.events_size();
+  }
+  EXPECT_EQ(lines["/device:GPU:0"], static_cast<int>(GpuPlane::kMaxLines) + 1);
+  EXPECT_EQ(lines["/host:CPU"], static_cast<int>(EventWriter::kMaxLines) + 1);
+  EXPECT_EQ(lines["/device:CUSTOM:CUDA"], static_cast<int>(EventWriter::kMaxLines) + 1);
+  EXPECT_EQ(events["Stream #7(Compute)"], 2);
+  for (const char* const shared :
+       {"other streams(Compute)", "other threads", "other waits and overhead"}) {
+    EXPECT_EQ(events[shared], static_cast<int>(kMore)) << shared;
   }
 }
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds the times at which a program records CUDA graphs.
+#ifndef COLLECTORS_CUDA_RECORDS_GRAPH_RECORDINGS_H_
+#define COLLECTORS_CUDA_RECORDS_GRAPH_RECORDINGS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace jobscope::cuda {
+
+// Matches the calls that begin recordings with those that end them. Records name the thread of a
+// call and not its stream: an end belongs to the last begin of its own thread or, if that has none
+// (in CUDA's relaxed mode any thread may end a recording), of another one. Belongs to the
+// collector's thread.
+class GraphRecordings {
+ public:
+  // Bounds the calls; a process records each of its graphs once. Ignores further ones: launches
+  // into their graphs count as unfinished.
+  static constexpr size_t kMaxCalls = 10'000;
+
+  // Notes a call, in any order.
+  void Note(uint32_t thread, uint64_t ticks, bool begins);
+  // Returns whether any thread was recording at that time. A recording without an end lasts until
+  // the next one on its thread; one without a begin has lasted since before the first record.
+  bool At(uint64_t ticks) const;
+
+ private:
+  void Match() const;
+
+  std::map<uint32_t, std::map<uint64_t, bool>>
+      calls_;  // by thread and ticks: whether it begins one
+  size_t count_ = 0;
+  // Made by Match from the calls, when it is needed: begins and ends, sorted and disjoint.
+  mutable std::vector<std::pair<uint64_t, uint64_t>> times_;
+  mutable bool matched_ = true;
+};
+
+}  // namespace jobscope::cuda
+
+#endif  // COLLECTORS_CUDA_RECORDS_GRAPH_RECORDINGS_H_
