@@ -87,7 +87,7 @@ void CudaSession::AddKnots() {
   steps_.Update();
 }
 
-bool CudaSession::Read(absl::Duration budget) {
+bool CudaSession::ReadAtTheEnd(absl::Duration budget) {
   const absl::Time deadline = SteadyNow() + budget;
   while (true) {
     const bool all = reader_.Read(Until(deadline), limits_.held_bytes);
@@ -130,8 +130,9 @@ absl::Duration CudaSession::Drain() {
     last_flush_ticks_ = now;
     tracing_.FlushSoon();
   }
-  const bool all = Read(kDrainBudget);
+  const bool all = reader_.Read(kDrainBudget, SIZE_MAX);
   held_.EmitUntil(ticks_.Before(now, limits_.hold), now);
+  if (held_.bytes() > limits_.held_bytes) held_.EmitUntil(ticks_.Before(now, kFresh), now);
   if (now - last_write_ticks_ >= ticks_.Ticks(kWriteEvery)) {
     last_write_ticks_ = now;
     writer_.Flush();
@@ -193,7 +194,7 @@ bool CudaSession::AwaitWork(absl::Time stop_deadline) {
       Abandon();
       return false;
     }
-    const bool all = Read(Until(stop_deadline));
+    const bool all = ReadAtTheEnd(Until(stop_deadline));
     if (round == 1) EmitSettled();
     const bool done = all && pool_.LentWithRecords(end) == 0 && held_.InFlight() == 0;
     if (round > 1 && done && pool_.LentWithRecords(mark) == 0) return true;
@@ -227,7 +228,7 @@ void CudaSession::TakeLastRecords(absl::Time deadline) {
 void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
   const absl::Time last = SteadyNow() + (work_in_flight_ ? kLastBuffers : limits_.work_in_flight);
   while (!abandoned_) {
-    const bool all = Read(Until(deadline));
+    const bool all = ReadAtTheEnd(Until(deadline));
     overdue_buffers_ = pool_.LentWithRecords(mark);
     if (all && overdue_buffers_ == 0 && held_.InFlight() == 0) break;
     const StateLog& state = StateLog::Get();
@@ -242,7 +243,7 @@ void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
 
 // Too many to read before Stop's caller times out are counted, like discarded ones.
 void CudaSession::ReadRest(absl::Time deadline) {
-  if (!Read(Until(deadline))) account_.unread_records += reader_.Discard();
+  if (!ReadAtTheEnd(Until(deadline))) account_.unread_records += reader_.Discard();
 }
 
 void CudaSession::Abandon() {

@@ -75,9 +75,9 @@ class CudaSession {
   enum class Phase { kArmed, kRecording, kEnded };
 
   void AddKnots();
-  // Reads for at most `budget`; writes what is held as soon as it is too much, also in Stop, which
-  // may find the whole pool full. Returns whether no buffer is left.
-  bool Read(absl::Duration budget);
+  // Reads for at most `budget` in Stop, which may find the whole pool full: writes what is held as
+  // soon as it is too much. Returns whether no buffer is left.
+  bool ReadAtTheEnd(absl::Duration budget);
   // Writes the activities that are complete.
   void EmitSettled();
   // Reads until all work of the window has ended, or its time limit has passed. False: some work
