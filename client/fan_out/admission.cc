@@ -51,7 +51,7 @@ Admission::Decision Admission::Decide(size_t index, const v1::DescribeResponse* 
     if (response->has_busy()) {
       return {Next::kRetry,
               {Outcome::kBusy, Phase::kDescribe, HeldBy(response->busy()), std::nullopt},
-              absl::Milliseconds(response->busy().remaining_ms())};
+              Milliseconds(response->busy().remaining_ms())};
     }
   }
   if (slot.streams && (response == nullptr || !response->streams())) return FallBack(index);

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/clock/monotonic.h"
 #include "tests/again_if_busy.h"
 #include "tests/client/fan_out/fan_out_fixture.h"
 #include "tests/client/fan_out/scripted_worker.h"
@@ -146,6 +147,18 @@ TEST_F(FanOutTest, BusyIsRetriedAndThenTold) {
   EXPECT_STREQ(Name(results[0].outcome.kind), "busy");
   EXPECT_THAT(results[0].outcome.reason, HasSubstr("'other'"));
   EXPECT_EQ(results[0].account.attempts, 3);
+}
+
+TEST_F(FanOutTest, BusyBeyondAllTimesIsRetriedAfterTheLongestPause) {
+  options_.attempts = 2;
+  options_.times.first_backoff = absl::Milliseconds(1);
+  options_.times.max_backoff = absl::Seconds(1);
+  Script busy;
+  busy.busy = true;
+  busy.busy_remaining_ms = UINT64_MAX;
+  const absl::Time before = SteadyNow();
+  EXPECT_STREQ(Name(Run({busy})[0].outcome.kind), "busy");
+  EXPECT_GE(SteadyNow() - before, options_.times.max_backoff);
 }
 
 TEST_F(FanOutTest, RefusedToArmBecauseBusyIsRetried) {

@@ -113,6 +113,7 @@ struct Script {
   std::function<grpc::Status(int attempt)> describe = [](int) { return grpc::Status::OK; };
   absl::Duration describe_takes = absl::Milliseconds(1);  // infinite: a hang
   bool busy = false;
+  uint64_t busy_remaining_ms = 1;
   uint64_t max_duration_ms = 0;  // 0 does not tell
   // Of its process: 0 does not tell. Those in which these four are equal are the same process.
   int64_t pid = 0;
@@ -205,7 +206,7 @@ class ScriptedWorker : public WorkerClient {
     response.mutable_limits()->set_max_duration_ms(script_.max_duration_ms);
     if (script_.busy) {
       response.mutable_busy()->set_session_id("other");
-      response.mutable_busy()->set_remaining_ms(1);
+      response.mutable_busy()->set_remaining_ms(script_.busy_remaining_ms);
     }
     const grpc::Status status = script_.stock ? grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "")
                                               : script_.describe(attempt);
