@@ -74,6 +74,8 @@ class FanOut : private StartCoordinator::Host {
   void OnDescribed(size_t index, const grpc::Status& status, const v1::DescribeResponse& response);
   void Arm(size_t index);
   void OnArmed(size_t index, const grpc::Status& status, const v1::Armed& armed, uint64_t at_ns);
+  // Whether the worker has attempts left.
+  bool MayRetry(const Slot& slot) const;
   void RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration at_least);
 
   // The common start.

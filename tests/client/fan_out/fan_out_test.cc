@@ -76,7 +76,7 @@ TEST_F(FanOutTest, ADelayIsOnTheClock) {
 TEST_F(FanOutTest, WhoeverMayNotBeArmedForSoLongIsArmedAnew) {
   options_.delay = absl::Milliseconds(4500);
   Script limited;
-  limited.armed_limit = absl::Milliseconds(1500);
+  limited.armed_limit = [](int) { return absl::Milliseconds(1500); };
   const absl::Time before = absl::Now();
   const std::vector<WorkerResult> results = Run({limited, limited, Stock()});
   for (const size_t i : {0, 1}) {
@@ -92,7 +92,7 @@ TEST_F(FanOutTest, WhoeverMayNotBeArmedForSoLongIsArmedAnew) {
 TEST_F(FanOutTest, ADelayCountsFromTheFirstTimeThatAllWereArmed) {
   options_.delay = absl::Milliseconds(4500);
   Script limited;
-  limited.armed_limit = absl::Milliseconds(1500);
+  limited.armed_limit = [](int) { return absl::Milliseconds(1500); };
   const std::vector<WorkerResult> results = Run({limited});
   EXPECT_STREQ(Name(results[0].outcome.kind), "ok") << results[0].outcome.reason;
   EXPECT_GE(arms(0).size(), 2u);  // counted from each time, it would never end
@@ -284,6 +284,35 @@ TEST_F(FanOutTest, MinWorkersWaitsForRetriesAlsoInTheClockPhase) {
   }
   EXPECT_EQ(results[1].account.attempts, 2);
   EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(1)[0].start_monotonic_ns);
+}
+
+// The limit on staying armed expires while the clock of another worker is being measured.
+TEST_F(FanOutTest, OneThatWasArmedForTooLongIsArmedAgainInTheClockPhase) {
+  Script slow;
+  slow.latency = absl::Milliseconds(300);
+  Script limited;
+  limited.armed_limit = [](int attempt) -> std::optional<absl::Duration> {
+    if (attempt > 0) return std::nullopt;
+    return absl::Milliseconds(450);
+  };
+  const std::vector<WorkerResult> results = Run({slow, limited});
+  for (const WorkerResult& result : results) {
+    EXPECT_STREQ(Name(result.outcome.kind), "ok") << result.outcome.reason;
+  }
+  EXPECT_EQ(results[1].account.attempts, 2);
+  EXPECT_EQ(starts(1).size(), 1u);
+}
+
+TEST_F(FanOutTest, OneThatIsNeverArmedForLongEnoughUsesUpItsAttempts) {
+  Script slow;
+  slow.latency = absl::Milliseconds(300);
+  Script limited;
+  limited.armed_limit = [](int) { return absl::Milliseconds(1); };
+  const std::vector<WorkerResult> results = Run({slow, limited});
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "timeout");
+  EXPECT_STREQ(Name(results[1].outcome.phase), "arm");
+  EXPECT_EQ(results[1].account.attempts, 3);
 }
 
 // More silent ones than places, and workers on both sides of them: all are asked, and those that

@@ -126,8 +126,11 @@ struct Script {
   std::function<std::optional<absl::Duration>(int attempt)> dies_armed = [](int) {
     return std::nullopt;
   };
-  // Ends the capture so long after it was armed, unless it was started.
-  std::optional<absl::Duration> armed_limit;
+  // Whether, and how soon after it was armed, the n-th attempt ends because it was not started,
+  // from 0.
+  std::function<std::optional<absl::Duration>(int attempt)> armed_limit = [](int) {
+    return std::nullopt;
+  };
   absl::Duration lookback;
   std::optional<ScriptedSteps> steps;
   absl::Duration latency;       // one way
@@ -229,10 +232,11 @@ class ScriptedWorker : public WorkerClient {
     }
     const grpc::Status status = script_.arm(attempt);
     const std::optional<absl::Duration> dies = script_.dies_armed(attempt);
+    const std::optional<absl::Duration> limit = script_.armed_limit(attempt);
     const auto ended = ended_;
     Answer(
         script_.arm_takes + script_.latency, call.timeout,
-        [script = script_, events = events_, status, ended, dies, started = started_,
+        [script = script_, events = events_, status, ended, dies, limit, started = started_,
          cancelled = cancelled_, clockwork = clockwork_](bool late) {
           v1::Armed armed;
           armed.set_lookback_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(script.lookback)));
@@ -252,8 +256,8 @@ class ScriptedWorker : public WorkerClient {
               die();
             }
           } else {
-            if (script.armed_limit) {
-              clockwork->At(SteadyNow() + *script.armed_limit, [events, ended, started] {
+            if (limit) {
+              clockwork->At(SteadyNow() + *limit, [events, ended, started] {
                 if (*started) return;
                 End(events, ended, {grpc::StatusCode::DEADLINE_EXCEEDED, "armed for too long"},
                     nullptr);
