@@ -160,6 +160,7 @@ void FanOut::RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration a
   Slot& slot = roster_[index];
   if (interrupted_ || !IsWorthRetrying(outcome.kind) || !MayRetry(slot)) {
     Finish(index, std::move(outcome));
+    ContactDuplicates(index);
     return;
   }
   slot.worker.reset();
@@ -167,6 +168,19 @@ void FanOut::RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration a
   const absl::Duration known = std::min(at_least, options_.times.max_backoff);
   roster_.BackOff(index, SteadyNow() + std::max(backoff_.After(slot.attempt), known));
   slot.result.outcome = std::move(outcome);
+}
+
+void FanOut::ContactDuplicates(size_t index) {
+  if (interrupted_) return;
+  for (const size_t duplicate : admission_.TakeDuplicates(index)) {
+    Slot& slot = roster_[duplicate];
+    progress_->Line(absl::StrCat(slot.endpoint.address, ": contacted again, because ",
+                                 roster_[index].endpoint.address, " failed"));
+    tally_.OnContactedAgain();
+    slot.result.account.same_as.clear();
+    ++slot.rearms;  // it has answered
+    roster_.BackOff(duplicate, SteadyNow());
+  }
 }
 
 void FanOut::OnStarted(size_t index, const v1::Started& started) {

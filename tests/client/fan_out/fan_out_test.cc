@@ -377,50 +377,6 @@ TEST_F(FanOutTest, ACrowdThatHangsLaterHoldsNobodyUpEither) {
   }
 }
 
-TEST_F(FanOutTest, OneProcessOfTwoAddressesIsRecordedOnce) {
-  Script first;
-  first.pid = 7;
-  Script other;
-  other.pid = 8;
-  const std::vector<WorkerResult> results = Run({first, other, first, Script(), Script()});
-  std::vector<size_t> recorded;
-  std::vector<size_t> twins;
-  for (size_t i = 0; i < results.size(); ++i) {
-    const bool ok = results[i].outcome.kind == Outcome::kOk;
-    (ok ? recorded : twins).push_back(i);
-    EXPECT_EQ(starts(i).size(), ok ? 1u : 0u);
-  }
-  // Whichever of the two answered first. Who does not tell is nobody else.
-  ASSERT_EQ(twins.size(), 1u);
-  EXPECT_EQ(twins[0] % 2, 0u);
-  const WorkerResult& twin = results[twins[0]];
-  EXPECT_STREQ(Name(twin.outcome.kind), "duplicate");
-  EXPECT_EQ(twin.account.same_as, twins[0] == 0 ? "w2:1" : "w0:1");
-  EXPECT_THAT(twin.outcome.reason, HasSubstr("(pid 7 on )"));
-}
-
-TEST_F(FanOutTest, EqualProcessIdsAreNotOneProcess) {
-  Script first;
-  first.pid = 7;
-  first.host = "a";
-  first.pid_space = "1";
-  Script elsewhere = first;
-  elsewhere.host = "b";
-  Script in_a_container = first;
-  in_a_container.pid_space = "2";
-  Script later = first;
-  later.start_unix_ns += 1;
-  // Whose start is not known may be another one.
-  Script unknown = first;
-  unknown.start_unix_ns = 0;
-  const std::vector<WorkerResult> results =
-      Run({first, elsewhere, in_a_container, later, unknown, unknown});
-  for (size_t i = 0; i < results.size(); ++i) {
-    EXPECT_STREQ(Name(results[i].outcome.kind), "ok") << i;
-    EXPECT_EQ(starts(i).size(), 1u) << i;
-  }
-}
-
 // What one that is late costs must not grow with the number of workers: they may all be late.
 TEST_F(FanOutTest, LateOnesCostTheSameHoweverManyThereAre) {
   options_.max_parallel = 16384;
