@@ -36,10 +36,11 @@ Admission::Decision Admission::Decide(size_t index, const v1::DescribeResponse* 
       FillFromDescription(*response, &account);
       account.busy.reset();
       account.same_as = (*roster_)[*twin].endpoint.address;
+      duplicates_[*twin].push_back(index);
       return FinishWith(
           Outcome::kDuplicate, Phase::kDescribe,
           absl::StrCat("is the process of ", account.same_as, " (pid ", response->identity().pid(),
-                       " on ", account.host, "): recorded once, under that address"));
+                       " on ", account.host, "): counts once, under that address"));
     }
     NoteDescription(*response, &slot);
     if (!options_.steps.has_value() && options_.duration > slot.max_duration) {
@@ -51,7 +52,7 @@ Admission::Decision Admission::Decide(size_t index, const v1::DescribeResponse* 
     if (response->has_busy()) {
       return {Next::kRetry,
               {Outcome::kBusy, Phase::kDescribe, HeldBy(response->busy()), std::nullopt},
-              absl::Milliseconds(response->busy().remaining_ms())};
+              Milliseconds(response->busy().remaining_ms())};
     }
   }
   if (slot.streams && (response == nullptr || !response->streams())) return FallBack(index);
@@ -69,9 +70,24 @@ std::optional<size_t> Admission::Twin(size_t index, const v1::DescribeResponse& 
   const std::string process =
       absl::StrCat(response.identity().host(), "\n", response.pid_space(), "\n",
                    response.identity().pid(), "\n", response.start_unix_ns());
-  const size_t keeper = processes_.emplace(process, index).first->second;
+  size_t& keeper = processes_.emplace(process, index).first->second;
+  if (PathFailed(keeper)) keeper = index;
   if (keeper == index) return std::nullopt;
   return keeper;
+}
+
+std::vector<size_t> Admission::TakeDuplicates(size_t index) {
+  const auto duplicates = duplicates_.find(index);
+  if (duplicates == duplicates_.end() || !PathFailed(index)) return {};
+  return std::move(duplicates_.extract(duplicates).mapped());
+}
+
+// Other outcomes are those of the process: it would answer the same at another address.
+bool Admission::PathFailed(size_t index) const {
+  const Slot& slot = (*roster_)[index];
+  const WorkerOutcome& outcome = slot.result.outcome;
+  return slot.stage == Stage::kDone && outcome.phase <= Phase::kArm &&
+         (outcome.kind == Outcome::kUnreachable || outcome.kind == Outcome::kTimeout);
 }
 
 void Admission::NoteDescription(const v1::DescribeResponse& response, Slot* slot) const {

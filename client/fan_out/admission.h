@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "client/fan_out/fan_out_options.h"
@@ -40,17 +41,23 @@ class Admission {
   // what the answer says.
   Decision Decide(size_t index, const v1::DescribeResponse* response);
 
+  // If the path to the worker, which is done, failed before it recorded: returns the workers that
+  // ended as its duplicates, each once. The first of them that is described again replaces it.
+  std::vector<size_t> TakeDuplicates(size_t index);
+
  private:
   // Returns the worker at another address that is the same process. The first one that was
-  // described is kept.
+  // described is kept, unless its path failed.
   std::optional<size_t> Twin(size_t index, const v1::DescribeResponse& response);
+  bool PathFailed(size_t index) const;
   void NoteDescription(const v1::DescribeResponse& response, Slot* slot) const;
   // The worker does not speak the native protocol.
   Decision FallBack(size_t index) const;
 
   const FanOutOptions& options_;
   Roster* const roster_;
-  std::map<std::string, size_t> processes_;  // process -> the worker that is recorded
+  std::map<std::string, size_t> processes_;           // process -> the worker that is recorded
+  std::map<size_t, std::vector<size_t>> duplicates_;  // of that worker
 };
 
 }  // namespace jobscope

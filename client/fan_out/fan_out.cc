@@ -152,11 +152,15 @@ void FanOut::OnArmed(size_t index, const grpc::Status& status, const v1::Armed& 
   start_.OnArmed(index, SteadyNow());
 }
 
+bool FanOut::MayRetry(const Slot& slot) const {
+  return slot.attempt - slot.rearms < options_.attempts;
+}
+
 void FanOut::RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration at_least) {
   Slot& slot = roster_[index];
-  if (interrupted_ || !IsWorthRetrying(outcome.kind) ||
-      slot.attempt - slot.rearms >= options_.attempts) {
+  if (interrupted_ || !IsWorthRetrying(outcome.kind) || !MayRetry(slot)) {
     Finish(index, std::move(outcome));
+    ContactDuplicates(index);
     return;
   }
   slot.worker.reset();
@@ -164,6 +168,19 @@ void FanOut::RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration a
   const absl::Duration known = std::min(at_least, options_.times.max_backoff);
   roster_.BackOff(index, SteadyNow() + std::max(backoff_.After(slot.attempt), known));
   slot.result.outcome = std::move(outcome);
+}
+
+void FanOut::ContactDuplicates(size_t index) {
+  if (interrupted_) return;
+  for (const size_t duplicate : admission_.TakeDuplicates(index)) {
+    Slot& slot = roster_[duplicate];
+    progress_->Line(absl::StrCat(slot.endpoint.address, ": contacted again, because ",
+                                 roster_[index].endpoint.address, " failed"));
+    tally_.OnContactedAgain();
+    slot.result.account.same_as.clear();
+    ++slot.rearms;  // it has answered
+    roster_.BackOff(duplicate, SteadyNow());
+  }
 }
 
 void FanOut::OnStarted(size_t index, const v1::Started& started) {
@@ -215,18 +232,20 @@ void FanOut::OnEndedWithoutTrace(size_t index, const grpc::Status& status) {
   Slot& slot = roster_[index];
   const bool recording = slot.stage == Stage::kRecording;
   const absl::Time now = SteadyNow();
-  if (!recording && start_.IsHolding() && !interrupted_ &&
-      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+  const Moment moment = !recording || now < slot.start ? Moment::kBeforeStart
+                        : now < slot.end               ? Moment::kRecording
+                                                       : Moment::kAfterEnd;
+  if (moment == Moment::kBeforeStart && !interrupted_ &&
+      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
+      (start_.IsHolding() || MayRetry(slot))) {
     // A worker limits how long it stays armed. One that waits longer, for a delayed start or a
-    // distant step, is armed again; that ends with the waiting.
-    ++slot.rearms;
+    // distant step, is armed again; that ends with the waiting. After it, while clocks are measured
+    // or the start is on its way, this counts as an attempt, which bounds it.
+    if (start_.IsHolding()) ++slot.rearms;
     slot.worker.reset();
     roster_.BackOff(index, now + backoff_.After(1));
     return;
   }
-  const Moment moment = !recording || now < slot.start ? Moment::kBeforeStart
-                        : now < slot.end               ? Moment::kRecording
-                                                       : Moment::kAfterEnd;
   WorkerOutcome outcome = JudgeCapture(status, moment);
   const bool stock = !slot.streams && !slot.described;
   if (stock && moment == Moment::kAfterEnd && outcome.kind == Outcome::kDied) {

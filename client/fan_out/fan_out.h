@@ -50,8 +50,9 @@ class FanOut : private StartCoordinator::Host {
   FanOut(const FanOut&) = delete;
   FanOut& operator=(const FanOut&) = delete;
 
-  // Blocks until each worker has its outcome: at most connect and arm time and back-offs, then
-  // delay, duration and transfer time. Call it once.
+  // Blocks until each worker has its outcome: at most connect and arm time and back-offs (for each
+  // address of a process in turn, if they fail), then delay, duration and transfer time. Call it
+  // once.
   std::vector<WorkerResult> Run();
 
   // Ends the capture early and keeps what was recorded. Thread-safe. May be called at any time,
@@ -74,7 +75,11 @@ class FanOut : private StartCoordinator::Host {
   void OnDescribed(size_t index, const grpc::Status& status, const v1::DescribeResponse& response);
   void Arm(size_t index);
   void OnArmed(size_t index, const grpc::Status& status, const v1::Armed& armed, uint64_t at_ns);
+  // Whether the worker has attempts left.
+  bool MayRetry(const Slot& slot) const;
   void RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration at_least);
+  // Contacts the other addresses of the worker's process if its own has failed.
+  void ContactDuplicates(size_t index);
 
   // The common start.
   absl::Duration StallTime() const override;

@@ -21,6 +21,8 @@ class Tally {
   // A worker reported `now`, after `before`.
   void OnProgress(const v1::Progress& before, const v1::Progress& now);
   void OnFinished(Outcome outcome);
+  // A worker that finished as a duplicate is contacted after all.
+  void OnContactedAgain() { --duplicates_; }
 
   // Returns the sums by `now`. `steps`: those chosen for all workers; if set, visits each worker.
   ProgressCounts Count(Roster* roster, const std::optional<StepsWanted>& steps,

@@ -115,8 +115,12 @@ WorkerOutcome JudgeDescribe(const grpc::Status& status, bool connected, absl::Du
                                absl::FormatDuration(timeout), "; ",
                                connected ? kHintForSilence : kHintForNoConnection),
                   status);
-    case grpc::StatusCode::ALREADY_EXISTS:
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      if (HasReason(status, ErrorReason::kProcessLimit)) {
+        return Make(Outcome::kRefused, phase, ReasonOf(status), status);
+      }
+      [[fallthrough]];
+    case grpc::StatusCode::ALREADY_EXISTS:
       return Make(Outcome::kBusy, phase, ReasonOf(status), status);
     case grpc::StatusCode::UNAUTHENTICATED:
     case grpc::StatusCode::PERMISSION_DENIED:

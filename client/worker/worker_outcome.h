@@ -27,7 +27,8 @@ struct WorkerOutcome {
 // timeout: TCP itself has retried within the connect timeout) and busy.
 bool IsWorthRetrying(Outcome outcome);
 
-// Judges a failed Describe. `connected`: the HTTP/2 connection was established when it failed.
+// Judges a failed Describe, Stop or Close. `connected`: the HTTP/2 connection was established when
+// it failed.
 WorkerOutcome JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration timeout);
 
 enum class Moment { kBeforeStart, kRecording, kAfterEnd };

@@ -189,6 +189,7 @@ class Collector {
       if (absl::IsNotFound(text.status())) continue;  // its worker has ended meanwhile
       ++read;
       const size_t merged_before = merged_;
+      file_begin_ = endpoints_.size();
       status = AddLines(file, text);
       if (!status.ok()) break;
       if (merged_ > merged_before) merged.push_back(std::filesystem::path(file).filename());
@@ -209,7 +210,7 @@ class Collector {
       const auto& [index, first_where] = seen->second;
       // The file of a killed worker, which another one replaced on the same port.
       if (directory_begin_.has_value() && index >= *directory_begin_) {
-        ++merged_;
+        if (index < file_begin_) ++merged_;
         return absl::OkStatus();
       }
       return absl::InvalidArgumentError(absl::StrCat("address ", endpoint.address, where,
@@ -234,6 +235,7 @@ class Collector {
   std::vector<Endpoint> endpoints_;
   std::unordered_map<std::string, std::pair<size_t, std::string>> given_by_key_;  // index, where
   std::optional<size_t> directory_begin_;  // first index of the port directory that is being added
+  size_t file_begin_ = 0;                  // likewise, of its file that is being added
   size_t merged_ = 0;                      // addresses that another file of their directory holds
 };
 

@@ -33,7 +33,7 @@ inline constexpr size_t kMaxAddressListBytes = 1 << 20;
 //
 // Keeps the order. Returns 1 to kMaxEndpoints endpoints, all different. kInvalidArgument names the
 // offending entry and its position. kUnavailable: a name could not be resolved. Appends to `notes`
-// one sentence for each directory with equal addresses.
+// one sentence for each directory with equal addresses in different files.
 absl::StatusOr<std::vector<Endpoint>> ParseAddressList(absl::string_view list,
                                                        const Resolver& resolver = ResolveWithSystem,
                                                        std::vector<std::string>* notes = nullptr);

@@ -48,6 +48,8 @@ class FakeWorker {
     bool waits = true;
     // So many Terminate calls, the first ones, have no effect and no answer.
     int lost_terminates = 0;
+    // What Terminate answers otherwise; unless it is OK, it has no effect either.
+    grpc::Status terminate;
     // Called when a recording has begun.
     std::function<void()> on_recording;
     // What it answers; by default a trace of 10 events.
@@ -165,9 +167,10 @@ class FakeWorker {
                                         const tensorflow::TerminateRequest* request,
                                         tensorflow::TerminateResponse*) override {
       if (worker_->terminates_++ < worker_->behavior_.lost_terminates) return new Silence();
-      worker_->StopSession(request->session_id());
+      const grpc::Status& status = worker_->behavior_.terminate;
+      if (status.ok()) worker_->StopSession(request->session_id());
       grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-      reactor->Finish(grpc::Status::OK);
+      reactor->Finish(status);
       return reactor;
     }
 

@@ -108,10 +108,13 @@ int RunStop(const Flags& flags) {
                                "a stock worker is stopped by name: give --session_id"),
                   "");
           } else {
-            worker->calls->Terminate(session_id, timeout,
-                                     [judge](const grpc::Status& terminated, bool /*ended*/) {
-                                       judge(false, terminated, "");
-                                     });
+            worker->calls->Terminate(
+                session_id, timeout,
+                [worker, judge](const grpc::Status& terminated, bool /*ended*/) {
+                  worker->diagnoser->Explain(
+                      *worker->endpoint, terminated,
+                      [judge](const grpc::Status& explained) { judge(false, explained, ""); });
+                });
           }
         });
   };

@@ -311,5 +311,22 @@ TEST_F(CaptureTest, StopEndsSomebodyElsesCapture) {
   EXPECT_EQ(manifest["workers"][0]["outcome"], "truncated");
 }
 
+// Another user's program may take the port between the two requests to a stock worker.
+TEST_F(CaptureTest, StopExplainsWhyTheSecondRequestFailed) {
+  FakeWorker::Behavior behavior;
+  behavior.native = false;
+  // As gRPC words it when the client does not send its token.
+  behavior.terminate = {
+      grpc::StatusCode::UNAVAILABLE,
+      "Getting metadata from plugin failed with error: the token was not sent: x"};
+  FakeWorker stock(behavior);
+  const std::unique_ptr<Subprocess> stop =
+      Start({"stop", "--service_addr=" + stock.address(), "--session_id=r", "--json"});
+  EXPECT_EQ(stop->Wait(), 4);
+  const json worker = json::parse(stop->out())["workers"][0];
+  EXPECT_EQ(worker["outcome"], "refused");
+  EXPECT_EQ(worker["reason"], "the token was not sent: x");
+}
+
 }  // namespace
 }  // namespace jobscope

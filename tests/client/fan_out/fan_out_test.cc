@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/clock/monotonic.h"
 #include "tests/again_if_busy.h"
 #include "tests/client/fan_out/fan_out_fixture.h"
 #include "tests/client/fan_out/scripted_worker.h"
@@ -75,7 +76,7 @@ TEST_F(FanOutTest, ADelayIsOnTheClock) {
 TEST_F(FanOutTest, WhoeverMayNotBeArmedForSoLongIsArmedAnew) {
   options_.delay = absl::Milliseconds(4500);
   Script limited;
-  limited.armed_limit = absl::Milliseconds(1500);
+  limited.armed_limit = [](int) { return absl::Milliseconds(1500); };
   const absl::Time before = absl::Now();
   const std::vector<WorkerResult> results = Run({limited, limited, Stock()});
   for (const size_t i : {0, 1}) {
@@ -91,7 +92,7 @@ TEST_F(FanOutTest, WhoeverMayNotBeArmedForSoLongIsArmedAnew) {
 TEST_F(FanOutTest, ADelayCountsFromTheFirstTimeThatAllWereArmed) {
   options_.delay = absl::Milliseconds(4500);
   Script limited;
-  limited.armed_limit = absl::Milliseconds(1500);
+  limited.armed_limit = [](int) { return absl::Milliseconds(1500); };
   const std::vector<WorkerResult> results = Run({limited});
   EXPECT_STREQ(Name(results[0].outcome.kind), "ok") << results[0].outcome.reason;
   EXPECT_GE(arms(0).size(), 2u);  // counted from each time, it would never end
@@ -146,6 +147,18 @@ TEST_F(FanOutTest, BusyIsRetriedAndThenTold) {
   EXPECT_STREQ(Name(results[0].outcome.kind), "busy");
   EXPECT_THAT(results[0].outcome.reason, HasSubstr("'other'"));
   EXPECT_EQ(results[0].account.attempts, 3);
+}
+
+TEST_F(FanOutTest, BusyBeyondAllTimesIsRetriedAfterTheLongestPause) {
+  options_.attempts = 2;
+  options_.times.first_backoff = absl::Milliseconds(1);
+  options_.times.max_backoff = absl::Seconds(1);
+  Script busy;
+  busy.busy = true;
+  busy.busy_remaining_ms = UINT64_MAX;
+  const absl::Time before = SteadyNow();
+  EXPECT_STREQ(Name(Run({busy})[0].outcome.kind), "busy");
+  EXPECT_GE(SteadyNow() - before, options_.times.max_backoff);
 }
 
 TEST_F(FanOutTest, RefusedToArmBecauseBusyIsRetried) {
@@ -273,6 +286,35 @@ TEST_F(FanOutTest, MinWorkersWaitsForRetriesAlsoInTheClockPhase) {
   EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(1)[0].start_monotonic_ns);
 }
 
+// The limit on staying armed expires while the clock of another worker is being measured.
+TEST_F(FanOutTest, OneThatWasArmedForTooLongIsArmedAgainInTheClockPhase) {
+  Script slow;
+  slow.latency = absl::Milliseconds(300);
+  Script limited;
+  limited.armed_limit = [](int attempt) -> std::optional<absl::Duration> {
+    if (attempt > 0) return std::nullopt;
+    return absl::Milliseconds(450);
+  };
+  const std::vector<WorkerResult> results = Run({slow, limited});
+  for (const WorkerResult& result : results) {
+    EXPECT_STREQ(Name(result.outcome.kind), "ok") << result.outcome.reason;
+  }
+  EXPECT_EQ(results[1].account.attempts, 2);
+  EXPECT_EQ(starts(1).size(), 1u);
+}
+
+TEST_F(FanOutTest, OneThatIsNeverArmedForLongEnoughUsesUpItsAttempts) {
+  Script slow;
+  slow.latency = absl::Milliseconds(300);
+  Script limited;
+  limited.armed_limit = [](int) { return absl::Milliseconds(1); };
+  const std::vector<WorkerResult> results = Run({slow, limited});
+  EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
+  EXPECT_STREQ(Name(results[1].outcome.kind), "timeout");
+  EXPECT_STREQ(Name(results[1].outcome.phase), "arm");
+  EXPECT_EQ(results[1].account.attempts, 3);
+}
+
 // More silent ones than places, and workers on both sides of them: all are asked, and those that
 // live start together.
 TEST_F(FanOutTest, ASilentCrowdHoldsNobodyUp) {
@@ -332,50 +374,6 @@ TEST_F(FanOutTest, ACrowdThatHangsLaterHoldsNobodyUpEither) {
       EXPECT_THAT(results[i].account.warnings, IsEmpty()) << arming;
     }
     EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(13)[0].start_monotonic_ns) << arming;
-  }
-}
-
-TEST_F(FanOutTest, OneProcessOfTwoAddressesIsRecordedOnce) {
-  Script first;
-  first.pid = 7;
-  Script other;
-  other.pid = 8;
-  const std::vector<WorkerResult> results = Run({first, other, first, Script(), Script()});
-  std::vector<size_t> recorded;
-  std::vector<size_t> twins;
-  for (size_t i = 0; i < results.size(); ++i) {
-    const bool ok = results[i].outcome.kind == Outcome::kOk;
-    (ok ? recorded : twins).push_back(i);
-    EXPECT_EQ(starts(i).size(), ok ? 1u : 0u);
-  }
-  // Whichever of the two answered first. Who does not tell is nobody else.
-  ASSERT_EQ(twins.size(), 1u);
-  EXPECT_EQ(twins[0] % 2, 0u);
-  const WorkerResult& twin = results[twins[0]];
-  EXPECT_STREQ(Name(twin.outcome.kind), "duplicate");
-  EXPECT_EQ(twin.account.same_as, twins[0] == 0 ? "w2:1" : "w0:1");
-  EXPECT_THAT(twin.outcome.reason, HasSubstr("(pid 7 on )"));
-}
-
-TEST_F(FanOutTest, EqualProcessIdsAreNotOneProcess) {
-  Script first;
-  first.pid = 7;
-  first.host = "a";
-  first.pid_space = "1";
-  Script elsewhere = first;
-  elsewhere.host = "b";
-  Script in_a_container = first;
-  in_a_container.pid_space = "2";
-  Script later = first;
-  later.start_unix_ns += 1;
-  // Whose start is not known may be another one.
-  Script unknown = first;
-  unknown.start_unix_ns = 0;
-  const std::vector<WorkerResult> results =
-      Run({first, elsewhere, in_a_container, later, unknown, unknown});
-  for (size_t i = 0; i < results.size(); ++i) {
-    EXPECT_STREQ(Name(results[i].outcome.kind), "ok") << i;
-    EXPECT_EQ(starts(i).size(), 1u) << i;
   }
 }
 

@@ -113,6 +113,7 @@ struct Script {
   std::function<grpc::Status(int attempt)> describe = [](int) { return grpc::Status::OK; };
   absl::Duration describe_takes = absl::Milliseconds(1);  // infinite: a hang
   bool busy = false;
+  uint64_t busy_remaining_ms = 1;
   uint64_t max_duration_ms = 0;  // 0 does not tell
   // Of its process: 0 does not tell. Those in which these four are equal are the same process.
   int64_t pid = 0;
@@ -125,8 +126,11 @@ struct Script {
   std::function<std::optional<absl::Duration>(int attempt)> dies_armed = [](int) {
     return std::nullopt;
   };
-  // Ends the capture so long after it was armed, unless it was started.
-  std::optional<absl::Duration> armed_limit;
+  // Whether, and how soon after it was armed, the n-th attempt ends because it was not started,
+  // from 0.
+  std::function<std::optional<absl::Duration>(int attempt)> armed_limit = [](int) {
+    return std::nullopt;
+  };
   absl::Duration lookback;
   std::optional<ScriptedSteps> steps;
   absl::Duration latency;       // one way
@@ -205,7 +209,7 @@ class ScriptedWorker : public WorkerClient {
     response.mutable_limits()->set_max_duration_ms(script_.max_duration_ms);
     if (script_.busy) {
       response.mutable_busy()->set_session_id("other");
-      response.mutable_busy()->set_remaining_ms(1);
+      response.mutable_busy()->set_remaining_ms(script_.busy_remaining_ms);
     }
     const grpc::Status status = script_.stock ? grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "")
                                               : script_.describe(attempt);
@@ -228,10 +232,11 @@ class ScriptedWorker : public WorkerClient {
     }
     const grpc::Status status = script_.arm(attempt);
     const std::optional<absl::Duration> dies = script_.dies_armed(attempt);
+    const std::optional<absl::Duration> limit = script_.armed_limit(attempt);
     const auto ended = ended_;
     Answer(
         script_.arm_takes + script_.latency, call.timeout,
-        [script = script_, events = events_, status, ended, dies, started = started_,
+        [script = script_, events = events_, status, ended, dies, limit, started = started_,
          cancelled = cancelled_, clockwork = clockwork_](bool late) {
           v1::Armed armed;
           armed.set_lookback_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(script.lookback)));
@@ -251,8 +256,8 @@ class ScriptedWorker : public WorkerClient {
               die();
             }
           } else {
-            if (script.armed_limit) {
-              clockwork->At(SteadyNow() + *script.armed_limit, [events, ended, started] {
+            if (limit) {
+              clockwork->At(SteadyNow() + *limit, [events, ended, started] {
                 if (*started) return;
                 End(events, ended, {grpc::StatusCode::DEADLINE_EXCEEDED, "armed for too long"},
                     nullptr);

@@ -152,12 +152,15 @@ TEST(WorkerOutcome, ALimitOfTheProcessIsARefusal) {
   const absl::Status limit =
       WithReason(absl::ResourceExhaustedError("no room"), ErrorReason::kProcessLimit);
   for (const bool with_reason : {true, false}) {
-    const WorkerOutcome outcome =
-        JudgeCapture(Status(StatusCode::RESOURCE_EXHAUSTED, "no room; raise it",
-                            with_reason ? ErrorDetails(limit) : ""),
-                     Moment::kBeforeStart);
-    EXPECT_STREQ(Name(outcome.kind), with_reason ? "refused" : "busy");
-    EXPECT_STREQ(Name(outcome.phase), "arm");
+    const Status status(StatusCode::RESOURCE_EXHAUSTED, "no room; raise it",
+                        with_reason ? ErrorDetails(limit) : "");
+    const WorkerOutcome captured = JudgeCapture(status, Moment::kBeforeStart);
+    EXPECT_STREQ(Name(captured.kind), with_reason ? "refused" : "busy");
+    EXPECT_STREQ(Name(captured.phase), "arm");
+    // A server that is to close needs a thread for that.
+    const WorkerOutcome asked = JudgeDescribe(status, /*connected=*/true, absl::Seconds(5));
+    EXPECT_STREQ(Name(asked.kind), with_reason ? "refused" : "busy");
+    EXPECT_STREQ(Name(asked.phase), "describe");
   }
 }
 

@@ -138,6 +138,9 @@ TEST(AddressList, EqualAddressesInAPortDirectoryAreNoted) {
     directory.Write(absl::StrCat(rank, ".addr"), absl::StrCat("127.0.0.1:", 6009 + rank, "\n"));
   }
   EXPECT_THAT(notes_of(), ElementsAre());
+  // Within one file, which no other worker wrote.
+  directory.Write("0.addr", "127.0.0.1:6009\n127.0.0.1:6009\n");
+  EXPECT_THAT(notes_of(), ElementsAre());
   for (int rank = 4; rank < 6; ++rank) {
     directory.Write(absl::StrCat(rank, ".addr"), absl::StrCat("127.0.0.1:", 6005 + rank, "\n"));
   }
