@@ -2,6 +2,7 @@
 #include "collectors/cuda/cuda_session.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
