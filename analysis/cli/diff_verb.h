@@ -10,7 +10,8 @@
 namespace jobscope::analysis {
 
 // Prints how two runs differ, given all arguments of main. Returns 0; 1 if the second one is slower
-// by the gate or more; 2 for wrong usage and runs that cannot be compared; 4 if nothing is readable.
+// by the gate or more; 2 for wrong usage and runs that cannot be compared; 4 if nothing is
+// readable.
 int DiffVerb(const std::vector<std::string>& arguments);
 
 }  // namespace jobscope::analysis

@@ -63,8 +63,8 @@ struct Finding {
   // how long per step.
   std::optional<double> asleep_ms;
   // Set if the class is host work or launches and bounds workers that use a device: how long per
-  // step the device neither computes nor copies nor takes part in a collective; in input waits: does
-  // not compute.
+  // step the device neither computes nor copies nor takes part in a collective; in input waits:
+  // does not compute.
   std::optional<double> device_idle_ms;
   std::vector<LimitFound> limits;
   std::vector<RareClass> rare;  // not part of step_ms

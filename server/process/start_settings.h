@@ -30,8 +30,9 @@ struct StartSettings {
 };
 
 // Applies the environment to the options given in code. `absolute_port_dir` and the files of
-// `credentials` are absolute: the program may change its working directory later. Returns INVALID_ARGUMENT, which names the setting, or
-// PERMISSION_DENIED if the environment forbids a server.
+// `credentials` are absolute: the program may change its working directory later. Returns
+// INVALID_ARGUMENT, which names the setting, or PERMISSION_DENIED if the environment forbids a
+// server.
 absl::StatusOr<StartSettings> ResolveSettings(const ServerOptions& in_code);
 
 }  // namespace jobscope
