@@ -196,7 +196,7 @@ void CollectorTask::Run() {
       (void)collector()->Stop(end_ticks_ != 0 ? end_ticks_ : start_request_.start_ticks);
     });
   }
-  if (owes_report) call(Verb::kReport, [&] { (void)collector()->Report(); });
+  if (wedged && owes_report) call(Verb::kReport, [&] { (void)collector()->Report(); });
   if (wedged) slot_->SetWedged(Verb::kNone);
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/cuda/events/gpu_plane.h"
 
+#include <cstdio>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "collectors/cuda/events/activity_names.h"
 #include "collectors/cuda/events/occupancy.h"
 #include "common/xspace/segment/stats.h"
@@ -139,19 +139,23 @@ GpuPlane::Lane* GpuPlane::LaneOf(const TimedActivity& timed, uint32_t contents) 
 }
 
 void GpuPlane::KernelStats(const Activity& kernel) {
-  std::string details = absl::StrFormat(
-      "regs:%d static_shared:%d dynamic_shared:%d grid:%d,%d,%d block:%d,%d,%d", kernel.registers,
-      kernel.static_shared_bytes, kernel.dynamic_shared_bytes, kernel.grid[0], kernel.grid[1],
-      kernel.grid[2], kernel.block[0], kernel.block[1], kernel.block[2]);
+  // Not with absl::StrFormat, which ends the program if memory runs out.
+  std::string details =
+      absl::StrCat("regs:", kernel.registers, " static_shared:", kernel.static_shared_bytes,
+                   " dynamic_shared:", kernel.dynamic_shared_bytes, " grid:", kernel.grid[0], ",",
+                   kernel.grid[1], ",", kernel.grid[2], " block:", kernel.block[0], ",",
+                   kernel.block[1], ",", kernel.block[2]);
   if (kernel.cluster[0] > 1 || kernel.cluster[1] > 1 || kernel.cluster[2] > 1) {
-    absl::StrAppendFormat(&details, " cluster:%u,%u,%u", kernel.cluster[0], kernel.cluster[1],
-                          kernel.cluster[2]);
+    absl::StrAppend(&details, " cluster:", kernel.cluster[0], ",", kernel.cluster[1], ",",
+                    kernel.cluster[2]);
   }
   if (kernel.local_bytes_per_thread != 0) {
     absl::StrAppend(&details, " local:", kernel.local_bytes_per_thread);
   }
   const std::optional<double> occupancy = OccupancyPercent(kernel, info_);
-  absl::StrAppendFormat(&details, " occ_pct:%.4g", occupancy.value_or(0));
+  char percent[32];
+  std::snprintf(percent, sizeof(percent), "%.4g", occupancy.value_or(0));
+  absl::StrAppend(&details, " occ_pct:", percent);
   const uint64_t id = plane_.Stat("kernel_details");
   const auto known = details_.find(details);
   if (known != details_.end()) {

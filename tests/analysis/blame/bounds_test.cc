@@ -27,6 +27,7 @@ TEST(BoundsTest, TheClassThatExceedsItsThresholdMostBounds) {
   EXPECT_EQ(ChooseBound(shares), StepClass::kHost);
   shares[Index(StepClass::kHost)] = 0.4;
   EXPECT_EQ(ChooseBound(shares), std::nullopt);
+  shares[Index(StepClass::kHost)] = 0.05;
   shares[Index(StepClass::kDeviceCompute)] = 0.9;
   EXPECT_EQ(ChooseBound(shares), StepClass::kDeviceCompute);
 }

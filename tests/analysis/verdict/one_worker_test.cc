@@ -263,7 +263,7 @@ TEST_F(OneWorkerTest, SleepsInAScopeWhileItsDeviceIsIdle) {
   TraceFile trace;
   for (int step = 0; step < 20; ++step) {
     const double begin_ms = step * 10;
-    trace.Step(step, begin_ms, begin_ms + 10, {{"cpu_ns", 5'500'000}, {"run_delay_ns", 0}});
+    trace.Step(step, begin_ms, begin_ms + 10, {{"cpu_ns", 500'000}, {"run_delay_ns", 0}});
     trace.Event("fetch_weights", begin_ms, begin_ms + 4);
     trace.Event("train", begin_ms + 4, begin_ms + 10);
     trace.Kernel("gemm", begin_ms + 4, begin_ms + 10);
@@ -272,7 +272,8 @@ TEST_F(OneWorkerTest, SleepsInAScopeWhileItsDeviceIsIdle) {
   WriteManifest();
   const json verdict = ReportOfRun()["verdict"];
   EXPECT_EQ(verdict["class"], "host") << verdict;
-  EXPECT_NEAR(verdict["asleep_ms"].get<double>(), 4.5, 0.001);
+  ASSERT_TRUE(verdict.contains("asleep_ms")) << verdict;
+  EXPECT_NEAR(verdict["asleep_ms"].get<double>(), 3.5, 0.001);
   EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("find what it waits for"));
 }
 
