@@ -11,7 +11,7 @@ namespace jobscope {
 
 // The functions of WorkerVerb for `capture`.
 void AddCaptureFlags(CLI::App* app, Flags* flags, absl::Status* bad_value);
-absl::Status CheckCaptureFlags(const CLI::App& app, Flags* flags);
+absl::Status CheckCaptureFlags(const CLI::App& app, Flags* checked);
 
 }  // namespace jobscope
 
