@@ -125,6 +125,28 @@ TEST_F(BoundTest, ASlowLinkComesBeforeAStragglerThatIsWorthLittle) {
   EXPECT_EQ(report["findings"][1]["workers"], json({"w1"}));
 }
 
+TEST_F(BoundTest, IdleDevicesComeBeforeAStragglerThatIsWorthLittle) {
+  for (int rank = 0; rank < 4; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 40; ++step) {
+      const double begin_ms = step * 50;
+      const double arrival_ms = begin_ms + (rank == 1 ? 47 : 44) + 0.02 * Jitter(rank, step);
+      trace.Step(step, begin_ms, begin_ms + 50);
+      trace.Event("forward", begin_ms, arrival_ms);
+      trace.Kernel("gemm", begin_ms + 20, arrival_ms);
+      trace.AllReduce(step, arrival_ms, begin_ms + 50);
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "bound") << report["verdict"];
+  EXPECT_EQ(report["verdict"]["class"], "host");
+  ASSERT_EQ(report["findings"].size(), 2u);
+  EXPECT_EQ(report["findings"][1]["finding"], "straggler");
+  EXPECT_EQ(report["findings"][1]["workers"], json({"w1"}));
+}
+
 // With a worker missing it could be that one for which all wait.
 TEST_F(BoundTest, AMissingRankMayBeTheSlowOne) {
   AddRanks(4, 40, Jitter, [](int, int) { return 12.0; });
