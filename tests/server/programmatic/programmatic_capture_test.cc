@@ -39,6 +39,20 @@ std::string Read(const std::filesystem::path& path) {
   return bytes.str();
 }
 
+// Waits for the end of the thread that an exit has started: it works on the files of its run, which
+// may have the path of the next one.
+void AwaitNoRemoval() {
+  const auto is_removing = [] {
+    std::error_code gone;
+    std::filesystem::directory_iterator entry("/proc/self/task", gone);
+    for (; entry != end(entry); entry.increment(gone)) {
+      if (Read(entry->path() / "comm") == "jobscope-remove\n") return true;
+    }
+    return false;
+  };
+  while (is_removing()) std::this_thread::yield();
+}
+
 class ProgrammaticCaptureTest : public ::testing::Test {
  protected:
   ProgrammaticCaptureTest() {
@@ -51,7 +65,10 @@ class ProgrammaticCaptureTest : public ::testing::Test {
         .collectors = {&fake_}, .uses_tsc = true, .identity = [this] { return identity_; }});
     capture_ = std::make_unique<ProgrammaticCapture>(sessions_.get(), identity_);
   }
-  ~ProgrammaticCaptureTest() override { std::filesystem::remove_all(logdir_); }
+  ~ProgrammaticCaptureTest() override {
+    AwaitNoRemoval();
+    std::filesystem::remove_all(logdir_);
+  }
 
   // Also while a thread removes files and directories.
   bool HasPartialFile() const {
@@ -152,6 +169,7 @@ TEST_F(ProgrammaticCaptureTest, AnExitThatWaitsNoLongerLeavesNoPartialFile) {
     const bool removed = !HasPartialFile();  // before the session has ended by itself
     const auto result = capture_->Stop();
     const std::string log = ::testing::internal::GetCapturedStderr();
+    AwaitNoRemoval();
     EXPECT_FALSE(HasPartialFile());
     if (!result.ok()) {
       EXPECT_THAT(std::string(result.status().message()), HasSubstr("exited"));
@@ -203,6 +221,7 @@ TEST_F(ProgrammaticCaptureTest, AnExitWaitsForNoFileSystemThatHangs) {
     const auto result = stopped.get();
     EXPECT_EQ(result.ok(), hanging[0] == "/capture.json") << result.status();
     exited.wait();
+    AwaitNoRemoval();
     EXPECT_FALSE(HasPartialFile());
   }
 }
