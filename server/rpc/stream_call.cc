@@ -72,16 +72,11 @@ void StreamCall::Post(unsigned event) {
 void StreamCall::PostSoon(unsigned event) {
   {
     absl::MutexLock lock(&mutex_);
+    const bool on_its_way = events_ != 0;
     events_ |= event;
-    if (handling_ || run_is_due_) return;
-    run_is_due_ = true;
+    if (handling_ || on_its_way) return;
   }
-  try {
-    RunSoon([self = shared_from_this()] { self->Post(0); });
-  } catch (const std::exception&) {  // out of memory: the next event schedules it again
-    absl::MutexLock lock(&mutex_);
-    run_is_due_ = false;
-  }
+  RunSoon([self = shared_from_this()] { self->Post(0); });
 }
 
 void StreamCall::Run() {
@@ -90,7 +85,6 @@ void StreamCall::Run() {
     unsigned events = 0;
     {
       absl::MutexLock lock(&mutex_);
-      run_is_due_ = false;
       events = std::exchange(events_, 0);
       if (events == 0) {
         handling_ = false;
@@ -99,29 +93,17 @@ void StreamCall::Run() {
     }
     try {
       Handle(events);
-    } catch (const std::exception&) {
-      EndWithoutMemory();
+    } catch (const std::exception&) {  // out of memory: ends as if the client had disconnected
+      context_->TryCancel();
     }
   }
 }
 
-void StreamCall::EndWithoutMemory() {
-  if (finish_sent_) return;  // gRPC may have destroyed the context
-  lost_ = true;
-  if (!finished()) wanted_status_.emplace(absl::StatusCode::kResourceExhausted, "");
-  context_->TryCancel();
-  // A write in progress ends now, and its event sends the status.
-  if (!writing_) SendStatus();
-}
-
 void StreamCall::Handle(unsigned events) {
-  const bool write_ended = (events & (kWritten | kWriteFailed)) != 0;
-  if (write_ended) {  // first: without this event, if a function below throws, no status is sent
+  if ((events & kCancelled) != 0) Lose();
+  if ((events & (kWritten | kWriteFailed)) != 0) {
     writing_ = false;
     write_buffer_.Clear();
-  }
-  if ((events & kCancelled) != 0) Lose();
-  if (write_ended) {
     if ((events & kWriteFailed) != 0) Lose();
     if (!finished()) OnSent();
   }
@@ -165,6 +147,7 @@ void StreamCall::Finish(absl::Status status) {
   if (!wanted_status_.has_value()) wanted_status_ = std::move(status);
 }
 
+// After Finish, gRPC's part of `this` may be destroyed at any time.
 void StreamCall::Advance() {
   if (finish_sent_) return;
   if (!writing_ && !finished()) {
@@ -187,22 +170,12 @@ void StreamCall::Advance() {
     });
     return;
   }
-  SendStatus();
-}
-
-// After Finish, gRPC's part of `this` may be destroyed at any time.
-void StreamCall::SendStatus() {
   finish_sent_ = true;
   tick_.reset();
-  grpc::Status status(static_cast<grpc::StatusCode>(wanted_status_->code()), "");
-  try {
-    status = ToGrpc(*wanted_status_);
-    registry_->audit().Write({KindOf(method_), method_, peer_, description_, SteadyNow() - started_,
-                              *wanted_status_, Outcome()});
-  } catch (const std::exception&) {  // out of memory: sends the status without its text
-  }
+  registry_->audit().Write({KindOf(method_), method_, peer_, description_, SteadyNow() - started_,
+                            *wanted_status_, Outcome()});
   registry_->Answered(shared_from_this());
-  bridge_->Finish(status);
+  bridge_->Finish(ToGrpc(*wanted_status_));
 }
 
 void StreamCall::TickEvery(absl::Duration interval) {
