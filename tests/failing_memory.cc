@@ -31,6 +31,10 @@ bool Fails() {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+// A sanitizer's would not match the deletes below.
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  return Fails() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, size_t /*bytes*/) noexcept {
   std::free(memory);
