@@ -11,7 +11,7 @@
 
 #include "absl/time/time.h"
 #include "collectors/cuda/buffer_reader.h"
-#include "common/xspace/segment/store.h"
+#include "tests/collectors/cuda/events/writer_rig.h"
 #include "tests/collectors/cuda/record_builder.h"
 #include "tests/failing_memory.h"
 
@@ -36,19 +36,10 @@ TEST(BufferReaderMemory, ABufferThatCouldNotBeReadIsUsedAgain) {
   CuptiApi api{};
   api.version = kCupti13_0_1;
   api.cuptiActivityGetNextRecord = &NextRecord;
-  xspace::Store store(1 << 20);
-  xspace::Names names(&store);
-  ApiCalls calls(&api);
-  KernelNames kernels;
-  ThreadNames threads;
-  Window window;
-  StepTimeline steps(nullptr);
-  SessionAccount account;
-  EventWriter writer(&store, &names, &calls, &kernels, &threads, &window);
-  HeldActivities held(&window, &steps, &calls, &writer, &account);
+  WriterRig rig(api);
   const auto no_clock = [] { return uint64_t{0}; };
   const ClockMap clock(no_clock, no_clock, 1e9);
-  BufferReader reader(&api, &clock, &kernels, &threads, &held, &account);
+  BufferReader reader(&rig.api, &clock, &rig.kernels, &rig.threads, &rig.held, &rig.account);
 
   Activity kernel;
   kernel.name = "a name that is too long for a string without memory of its own";

@@ -50,7 +50,9 @@ void AwaitNoRemoval() {
     }
     return false;
   };
-  while (is_removing()) std::this_thread::yield();
+  const absl::Time limit = SteadyNow() + absl::Minutes(1);
+  while (is_removing() && SteadyNow() < limit) std::this_thread::yield();
+  EXPECT_FALSE(is_removing());
 }
 
 class ProgrammaticCaptureTest : public ::testing::Test {

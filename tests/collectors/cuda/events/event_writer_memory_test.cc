@@ -7,47 +7,18 @@
 #include <cstdint>
 #include <new>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include "collectors/cuda/events/event_writer.h"
-#include "common/xspace/assemble/assembler.h"
-#include "common/xspace/segment/store.h"
-#include "tensorflow/xplane.pb.h"
+#include "tests/collectors/cuda/events/writer_rig.h"
 #include "tests/failing_memory.h"
 
 namespace jobscope::cuda {
 namespace {
 
-TimedActivity At(ActivityType type, uint64_t begin) {
-  TimedActivity timed;
-  timed.activity.type = type;
-  timed.activity.sub_kind = 1;
-  timed.activity.thread = 77;
-  timed.start_ticks = begin;
-  timed.end_ticks = begin + 10;
-  return timed;
-}
-
-struct StringSink : xspace::ByteSink {
-  absl::Status Write(std::string_view bytes, bool /*stable*/) override {
-    text.append(bytes);
-    return absl::OkStatus();
-  }
-  std::string text;
-};
-
 // Expects the only launch to have the number of that plane. Returns false if the trace lacks one of
 // them: memory ran out as it was declared.
 bool ComparesNumbers(const xspace::Store& store, std::string_view plane_name) {
-  const std::vector<xspace::ItemView> items = store.Items();
-  auto assembler = xspace::Assembler::Create(items, {});
-  EXPECT_TRUE(assembler.ok()) << assembler.status();
-  StringSink sink;
-  EXPECT_TRUE(assembler->Write(0, &sink).ok());
-  tensorflow::profiler::XSpace space;
-  EXPECT_TRUE(space.ParseFromString(sink.text));
+  const tensorflow::profiler::XSpace space = SpaceOf(store);
   std::optional<int64_t> plane_number;
   std::optional<int64_t> launch_number;
   int64_t next = 0;
@@ -75,16 +46,9 @@ TEST(EventWriterMemory, EventsAreWrittenAsAWholeOrNotAtAll) {
   int at = 1;
   for (; at < kMostAllocations; ++at) {
     SCOPED_TRACE(at);
-    xspace::Store store(16 << 20);
-    xspace::Names names(&store);
-    const CuptiApi api{};
-    ApiCalls calls(&api);
-    KernelNames kernels;
-    (void)kernels.Find("_Z3addv");
-    ThreadNames threads;
-    Window window;
-    window.map = TickMap().WithZero(0);
-    EventWriter writer(&store, &names, &calls, &kernels, &threads, &window);
+    WriterRig rig;
+    (void)rig.kernels.Find("_Z3addv");
+    EventWriter& writer = rig.writer;
     uint64_t written = 0;
     const auto write = [&](auto&& event) {
       try {
@@ -116,16 +80,9 @@ TEST(EventWriterMemory, PlanesKeepTheirNumbers) {
   int compared = 0;
   for (; at < kMostAllocations; ++at) {
     SCOPED_TRACE(at);
-    xspace::Store store(16 << 20);
-    xspace::Names names(&store);
-    const CuptiApi api{};
-    ApiCalls calls(&api);
-    KernelNames kernels;
-    (void)kernels.Find("_Z3addv");
-    ThreadNames threads;
-    Window window;
-    window.map = TickMap().WithZero(0);
-    EventWriter writer(&store, &names, &calls, &kernels, &threads, &window);
+    WriterRig rig;
+    (void)rig.kernels.Find("_Z3addv");
+    EventWriter& writer = rig.writer;
     FailAllocations(at, /*failures=*/1);
     try {
       writer.Device(At(ActivityType::kKernel, 100), nullptr);
@@ -140,7 +97,7 @@ TEST(EventWriterMemory, PlanesKeepTheirNumbers) {
     launched.device = 1;
     writer.Api(At(ActivityType::kApi, 50), &launched, nullptr);
     writer.Flush();
-    compared += ComparesNumbers(store, "/device:GPU:1") ? 1 : 0;
+    compared += ComparesNumbers(rig.store, "/device:GPU:1") ? 1 : 0;
     if (!met) break;  // it needs fewer allocations
   }
   EXPECT_GT(compared, 2);

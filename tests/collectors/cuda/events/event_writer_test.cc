@@ -8,9 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/xspace/assemble/assembler.h"
-#include "common/xspace/segment/store.h"
-#include "tensorflow/xplane.pb.h"
+#include "tests/collectors/cuda/events/writer_rig.h"
 #include "tests/collectors/gated_sink.h"
 
 namespace jobscope::cuda {
@@ -20,14 +18,6 @@ using ::testing::Contains;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-struct StringSink : xspace::ByteSink {
-  absl::Status Write(std::string_view bytes, bool /*stable*/) override {
-    text.append(bytes);
-    return absl::OkStatus();
-  }
-  std::string text;
-};
-
 // Ticks are nanoseconds.
 class EventWriterTest : public ::testing::Test {
  protected:
@@ -36,35 +26,17 @@ class EventWriterTest : public ::testing::Test {
     (void)kernels_.Find("_Z3addv");  // 0: the name of all kernels here
   }
 
-  static TimedActivity At(ActivityType type, uint64_t begin) {
-    TimedActivity timed;
-    timed.activity.type = type;
-    timed.start_ticks = begin;
-    timed.end_ticks = begin + 10;
-    return timed;
-  }
   // Writes one event to each kind of line, and another one to a second lane of the stream.
   void WriteAll(uint64_t begin) {
     writer_.Device(At(ActivityType::kKernel, begin), nullptr);
     writer_.Device(At(ActivityType::kSet, begin + 5), nullptr);
-    TimedActivity call = At(ActivityType::kApi, begin);
-    call.activity.thread = 77;
-    writer_.Api(call, nullptr, nullptr);
-    TimedActivity allocation = At(ActivityType::kMemory, begin);
-    allocation.activity.sub_kind = 1;
-    writer_.Memory(allocation);
+    writer_.Api(At(ActivityType::kApi, begin), nullptr, nullptr);
+    writer_.Memory(At(ActivityType::kMemory, begin));
     writer_.Other(At(ActivityType::kSync, begin));
   }
   tensorflow::profiler::XSpace Read() {
     writer_.Flush();
-    const std::vector<xspace::ItemView> items = store_.Items();
-    auto assembler = xspace::Assembler::Create(items, {});
-    EXPECT_TRUE(assembler.ok()) << assembler.status();
-    StringSink sink;
-    EXPECT_TRUE(assembler->Write(0, &sink).ok());
-    tensorflow::profiler::XSpace space;
-    EXPECT_TRUE(space.ParseFromString(sink.text));
-    return space;
+    return SpaceOf(store_);
   }
 
   xspace::Store store_{16 << 20};
