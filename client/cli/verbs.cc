@@ -2,6 +2,7 @@
 #include "client/cli/verbs.h"
 
 #include <optional>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
