@@ -95,6 +95,8 @@ bool CudaSession::ReadAtTheEnd(absl::Duration budget) {
     if (held_.bytes() > limits_.held_bytes) {
       const uint64_t now = ticks_.Now();
       held_.EmitUntil(ticks_.Before(now, kFresh), now);
+      held_.ForgetOlderThan(ticks_.Before(now, limits_.hold + kForgetAfter),
+                            ticks_.Before(now, kFresh));
     }
     if (all || SteadyNow() >= deadline) return all;
   }
@@ -147,7 +149,7 @@ absl::Duration CudaSession::Drain() {
 
 absl::Status CudaSession::Stop(uint64_t end_ticks) {
   if (std::exchange(phase_, Phase::kEnded) != Phase::kRecording) {
-    if (!abandoned_ && !tracing_.End(limits_.end)) Abandon();
+    if (!abandoned_ && !tracing_.End(/*all_came=*/true, limits_.end)) Abandon();
     // What was recorded since Arm, whose memory Report then releases.
     pool_.EndRecording(0);
     (void)reader_.Discard();
@@ -156,15 +158,16 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   window_.end_ticks = std::max(window_.start_ticks, std::min(window_.end_ticks, end_ticks));
   const absl::Time deadline = SteadyNow() + limits_.stop;
   AddKnots();
-  work_in_flight_ = abandoned_ || !AwaitWork(deadline);
+  const uint64_t end = pool_.Mark();
+  work_in_flight_ = abandoned_ || !AwaitWork(deadline, end);
   reader_.EndOfWork(/*all_came=*/!work_in_flight_);
   const absl::Duration rest = std::max(Until(deadline), kLeastCallLimit);
   const uint64_t mark = pool_.Mark();
-  if (!abandoned_ && !tracing_.End(std::min(rest, limits_.end))) Abandon();
+  if (!abandoned_ && !tracing_.End(!work_in_flight_, std::min(rest, limits_.end))) Abandon();
   if (LeftKinds::Get().kernels_stay()) {
     TakeLastKernels(deadline, mark);
   } else {
-    TakeLastRecords(deadline);
+    TakeLastRecords(deadline, end);
   }
   AddKnots();
   held_.EmitUntil(UINT64_MAX, ticks_.Now());
@@ -184,9 +187,9 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
 // ended once each buffer that CUPTI held at its end is back and no record in them launched
 // unfinished work. A call that is under way at the end writes its record later, perhaps into a
 // buffer that CUPTI takes after the first flush: those that it has at the second are awaited, too.
-bool CudaSession::AwaitWork(absl::Time stop_deadline) {
+// And one more flush must bring nothing of the window.
+bool CudaSession::AwaitWork(absl::Time stop_deadline, uint64_t end) {
   const absl::Time deadline = SteadyNow() + limits_.work_in_flight;
-  const uint64_t end = pool_.Mark();
   uint64_t mark = end;
   for (int round = 1;; ++round) {
     if (round == 2) mark = pool_.Mark();
@@ -195,10 +198,12 @@ bool CudaSession::AwaitWork(absl::Time stop_deadline) {
       Abandon();
       return false;
     }
+    const uint64_t taken = held_.taken();
     const bool all = ReadAtTheEnd(Until(stop_deadline));
     if (round == 1) EmitSettled();
     const bool done = all && pool_.LentWithRecords(end) == 0 && held_.InFlight() == 0;
-    if (round > 1 && done && pool_.LentWithRecords(mark) == 0) return true;
+    const bool quiet = round > 1 && held_.taken() == taken;
+    if (done && quiet && pool_.LentWithRecords(mark) == 0) return true;
     const StateLog& state = StateLog::Get();
     if (SteadyNow() >= deadline || state.exits() || state.fatal()) return done;
     absl::SleepFor(absl::Milliseconds(5));
@@ -212,9 +217,14 @@ void CudaSession::EmitSettled() {
   writer_.Flush();
 }
 
-// CUPTI's own thread may deliver forced buffers a little later. What is returned until the buffers
-// are written off is read here, what is returned after that counts as late.
-void CudaSession::TakeLastRecords(absl::Time deadline) {
+// Without work in flight, what CUPTI still holds is of later work. Otherwise its own thread may
+// deliver forced buffers a little later. What is returned until the buffers are written off is read
+// here, what is returned after that counts as late.
+void CudaSession::TakeLastRecords(absl::Time deadline, uint64_t end) {
+  if (!work_in_flight_) {
+    pool_.EndRecording(end);
+    return ReadRest(deadline);
+  }
   const absl::Time last = SteadyNow() + kLastBuffers;
   while (!abandoned_ && pool_.LentWithRecords() > 0 && SteadyNow() < last) {
     absl::SleepFor(absl::Milliseconds(1));
@@ -224,20 +234,21 @@ void CudaSession::TakeLastRecords(absl::Time deadline) {
   ReadRest(deadline);
 }
 
-// Where kernels are still traced, some calls come only with the forced flush of the end, and their
-// kernels later (observed with CUPTI 12.9). Buffers from after `mark` hold nothing of the session.
+// Where kernels are still traced, some calls come only with the last flush, and their kernels later
+// (observed with CUPTI 12.9). Buffers from after `mark` hold nothing of the session.
 void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
   const absl::Time last = SteadyNow() + (work_in_flight_ ? kLastBuffers : limits_.work_in_flight);
   while (!abandoned_) {
     const bool all = ReadAtTheEnd(Until(deadline));
-    overdue_buffers_ = pool_.LentWithRecords(mark);
+    if (work_in_flight_) overdue_buffers_ = pool_.LentWithRecords(mark);
     if (all && overdue_buffers_ == 0 && held_.InFlight() == 0) break;
     const StateLog& state = StateLog::Get();
     if (SteadyNow() >= std::min(last, deadline) || state.exits() || state.fatal()) break;
     absl::SleepFor(absl::Milliseconds(5));
     if (!tracing_.Flush(std::max(Until(deadline), kLeastCallLimit))) Abandon();
   }
-  // Not written off: CUPTI goes on filling them.
+  // Not written off: CUPTI may go on filling them.
+  if (work_in_flight_) pool_.GiveUp(mark);
   pool_.EndRecording(0);
   ReadRest(deadline);
 }
@@ -257,7 +268,7 @@ void CudaSession::Abandon() {
 
 void CudaSession::CloseAccount() {
   // While a call hangs, nothing that it writes may be read.
-  held_.Close(abandoned_ ? 0 : tracing_.dropped());
+  held_.Close(abandoned_ ? 0 : tracing_.dropped(), /*all_came=*/!work_in_flight_);
   writer_.Flush();
   if (const uint64_t refused = writer_.refused(); refused > 0) {
     account_.Lose(LossCause::kStoreFull, refused);
@@ -280,9 +291,7 @@ void CudaSession::AddWarnings() {
     Degrade(absl::StrCat("CUPTI ", CuptiVersionText(api_->version),
                          " is newer than the versions that this server was tested with"));
   }
-  // Without work in flight all records of the window have come: these are of later work. Not so
-  // where kernels stay traced: the buffers that count there are from before the last flush.
-  if (overdue_buffers_ > 0 && (work_in_flight_ || LeftKinds::Get().kernels_stay())) {
+  if (overdue_buffers_ > 0) {
     Degrade(absl::StrCat(overdue_buffers_,
                          " buffers with records did not come back from CUPTI: these records are "
                          "not in the trace, nor counted"));

@@ -82,9 +82,9 @@ class CudaSession {
   void EmitSettled();
   // Reads until all work of the window has ended, or its time limit has passed. False: some work
   // has not ended. A flush may take longer, until `stop_deadline`: abandoning one would lose all of
-  // its records.
-  bool AwaitWork(absl::Time stop_deadline);
-  void TakeLastRecords(absl::Time deadline);
+  // its records. `end`: mark of the buffers, at the end of the window.
+  bool AwaitWork(absl::Time stop_deadline, uint64_t end);
+  void TakeLastRecords(absl::Time deadline, uint64_t end);
   void TakeLastKernels(absl::Time deadline, uint64_t mark);
   void ReadRest(absl::Time deadline);
   // CUPTI hangs: makes no further calls to it.

@@ -17,6 +17,7 @@ void HeldActivities::Take(const TimedActivity& timed) {
     return;
   }
   held_.push_back(timed);
+  ++taken_;
 }
 
 void HeldActivities::Note(const TimedActivity& timed) {
@@ -131,8 +132,8 @@ void HeldActivities::EmitOne(const TimedActivity& timed) {
   writer_.Device(timed, has_call ? nullptr : StepOf(timed.start_ticks));
 }
 
-void HeldActivities::Close(uint64_t dropped) {
-  const Correlations::AfterTheEnd after = correlations_.LookAfter(window_);
+void HeldActivities::Close(uint64_t dropped, bool all_came) {
+  const Correlations::AfterTheEnd after = correlations_.LookAfter(window_, all_came);
   for (const auto& [device, launches] : after.began_after) order_[device].after = launches;
   account_.Close(after, dropped, InFlight() + correlations_.forgotten_launches());
 }

@@ -46,14 +46,16 @@ class HeldActivities {
   }
 
   // Closes the account with the launches in the window that have no work. Call it after the last
-  // Emit.
-  void Close(uint64_t dropped);
+  // Emit. `all_came`: all work of the window had ended before tracing was switched off.
+  void Close(uint64_t dropped, bool all_came);
   // Writes the order of launches and work into the trace.
   void WriteOrder();
   // Sum of all GPUs.
   LaunchOrder order() const;
   bool several_devices() const { return several_devices_; }  // had work in the window
 
+  // Number of activities in the window so far.
+  uint64_t taken() const { return taken_; }
   // Number of launches in the window whose work has not arrived.
   uint64_t InFlight() const { return correlations_.InFlight(window_); }
   size_t bytes() const { return held_.size() * sizeof(TimedActivity); }
@@ -76,6 +78,7 @@ class HeldActivities {
   EventWriter& writer_;
   SessionAccount& account_;
   std::vector<TimedActivity> held_;
+  uint64_t taken_ = 0;
   Correlations correlations_;
   std::map<uint32_t, LaunchOrder> order_;  // by device
   std::optional<uint32_t> device_;         // the first one with work

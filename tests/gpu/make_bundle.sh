@@ -12,7 +12,7 @@ limit=$((40 << 20))
 
 rm -rf "$bundle"
 mkdir -p "$bundle"/{bin,lib,recorder,gpu_tests/jobs,pytorch,cupti}
-for program in capture gpu_worker gpu_worker_static train_loop_cuda; do
+for program in capture cupti_study gpu_worker gpu_worker_static train_loop_cuda; do
   strip -o "$bundle/bin/$program" "$bin/$program"
 done
 cp "$shipped"/libjobscope{,_attach}.so "$bundle/lib/"
@@ -39,7 +39,8 @@ for library in "$cupti" "$runtime"; do cp -L "$library" "$bundle/lib/$(soname "$
 mkdir -p "$wheels"
 # shellcheck source=tests/collectors/cuda/fetch_wheel.sh
 . tests/collectors/cuda/fetch_wheel.sh
-for package in nvidia-cuda-cupti-cu12==12.0.146 nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu12==12.9.79; do
+for package in nvidia-cuda-cupti-cu12==12.0.146 nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu12==12.6.80 \
+               nvidia-cuda-cupti-cu12==12.8.90 nvidia-cuda-cupti-cu12==12.9.79; do
   fetch_wheel "$wheels" "$package" || continue
   release=$(sed -E 's/.*==([0-9]+\.[0-9]+)\..*/\1/' <<<"$package")
   mkdir "$bundle/cupti/$release"

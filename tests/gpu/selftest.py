@@ -27,6 +27,7 @@ FAULTS = {
     "known_counts": {"vanish": "1 were launched", "lose": "gpu_unfinished", "double": "were launched"},
     "streams_and_threads": {"one_stream": "stands on 1 streams"},
     "loss_is_counted": {"forget_drops": "but 20000 were launched"},
+    "highest_rate": {"double": "only 20000 were launched"},
     "launch_order": {"early": "start before their launch", "uncorrelated": "have no call"},
     "copy_kinds_and_bytes": {"copy_kind": "MemcpyHtoD in the trace", "copy_bytes": "bytes in the trace", "memset": "0 Memset"},
     "allocation_totals": {"keep_allocation": "MemoryDeallocation in the trace", "allocation_bytes": "bytes in the trace"},
@@ -64,7 +65,8 @@ ALSO_OF_CUDA_12 = {"second_subscriber"}
 # These need CUDA's runtime or a driver: the runner skips them on the fake.
 REAL_ONLY = {"unprivileged_user", "no_device_is_told", "beside_the_runtime", "static_runtime", "named_library",
              "loaded_already", "earlier_major", "train_loop_example", "gpu_counters",
-             "torch_without_code", "torch_cuda_graph", "torch_capture_seconds", "torch_profiler_at_once", "torch_verdict", "torch_step_time", "jax_without_code", "jax_step_time"}
+             "torch_without_code", "torch_cuda_graph", "torch_capture_seconds", "torch_profiler_at_once", "torch_compiled", "torch_verdict", "torch_bound",
+             "torch_step_time", "jax_without_code", "jax_step_time"}
 
 
 class EveryCheckIsTested(unittest.TestCase):

@@ -79,11 +79,13 @@ uint64_t Correlations::InFlight(const Window& window) const {
       [this, &window](const auto& entry) { return IsMissing(entry.second, window); }));
 }
 
-Correlations::AfterTheEnd Correlations::LookAfter(const Window& window) const {
+Correlations::AfterTheEnd Correlations::LookAfter(const Window& window, bool all_came) const {
   AfterTheEnd after;
   for (const auto& [correlation, known] : known_) {
-    if (!known.has_call || !known.has_work) continue;
-    if (known.call_ticks > window.end_ticks) {
+    if (!known.has_work) continue;
+    if (!known.has_call) {
+      if (all_came) after.unfinished += known.unfinished;
+    } else if (known.call_ticks > window.end_ticks) {
       after.without_times += known.without_times;
       after.unfinished += known.unfinished;
     } else if (IsWithin(known.call_ticks, window) && !known.work_by_end) {

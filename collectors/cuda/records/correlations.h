@@ -55,7 +55,9 @@ class Correlations {
     // By GPU: launches in the window whose work began after it.
     std::map<uint32_t, uint64_t> began_after;
   };
-  AfterTheEnd LookAfter(const Window& window) const;
+  // `all_came`: work that had not begun by the end of tracing, and whose call is unknown, is of a
+  // call that had not returned then, and so of one that began after the window.
+  AfterTheEnd LookAfter(const Window& window, bool all_came) const;
 
   size_t size() const { return known_.size(); }
   // If there are many ids, forgets those last seen before `oldest_ticks`, except launches whose

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "collectors/cuda/libraries/other_profilers.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
 #include "collectors/cuda/tracing/detacher.h"
@@ -45,6 +46,11 @@ constexpr std::array<uint32_t, 4> kNoisyDriverCalls =
 // between GPUs. For all GPUs that the process uses.
 constexpr std::array<uint32_t, 5> kUnifiedMemoryCounters = {1, 2, 3, 4, 8};
 constexpr uint32_t kAllDevices = 2;
+
+// A call that was under way when its kind was disabled, and its record, usually end within
+// microseconds.
+constexpr int kTakeBackRounds = 5;
+constexpr absl::Duration kTakeBackEvery = absl::Milliseconds(2);
 
 // After a fatal error CUPTI detaches from the process, as cuptiFinalize does. Any later call could
 // attach it again.
@@ -184,20 +190,26 @@ void Attachment::Disable() {
 }
 
 // A forced flush would hand torch.profiler's unfinished records over, without their times.
-void Attachment::End() {
-  if (!enabled_.empty()) Flush(/*forced=*/!TorchProfilerRecords());
+void Attachment::End(bool all_came) {
+  if (!all_came && !enabled_.empty()) Flush(/*forced=*/!TorchProfilerRecords());
   Disable();
-  // Where kernels stay traced, it would hand over those that were launched since then, without
+  // Where kernels stay traced, force would hand over those that were launched since then, without
   // times and without their calls.
-  Flush(/*forced=*/!TorchProfilerRecords() && !LeftKinds::Get().kernels_stay());
+  Flush(!all_came && !TorchProfilerRecords() && !LeftKinds::Get().kernels_stay());
   CountDropped();
 }
 
 // Another profiler may register its callbacks next, and would get them.
 void Attachment::TakeBack() {
-  if (!LeftKinds::Get().kernels_stay() || !BufferPool::Get().null_is_safe()) return;
-  if (StateLog::Get().exits() || TorchProfilerRecords()) return;
-  Flush(/*forced=*/true);
+  const BufferPool& pool = BufferPool::Get();
+  if (LeftKinds::Get().kernels_stay() && !pool.null_is_safe()) return;
+  for (int round = 0; pool.HasLent(); ++round) {
+    if (Gone() || StateLog::Get().exits() || TorchProfilerRecords()) return;
+    const bool last = round == kTakeBackRounds;
+    Flush(/*forced=*/last);
+    if (last) return;
+    absl::SleepFor(kTakeBackEvery);
+  }
 }
 
 // Here and not in the session, which may no longer wait for the call.

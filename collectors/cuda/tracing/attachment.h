@@ -48,10 +48,11 @@ class Attachment {
   // Begins the window: forgets the records dropped so far, unless that is known only after `begin`,
   // an instant of SteadyNow; enables overhead records.
   void Start(absl::Time begin);
-  // Forces a flush while tracing is on, so that work in flight keeps its known data; then disables
-  // all kinds and fetches what arrived in between. While torch.profiler records, flushes without
-  // force and leaves its kinds to LeftKinds.
-  void End();
+  // Disables all kinds and requests the buffers. Without `all_came`, forces a flush before, so that
+  // work in flight keeps its known data, and after, for what arrived in between. A forced flush
+  // while threads write records can damage them, and has crashed a process (docs/cuda.md). While
+  // torch.profiler records, flushes without force and leaves its kinds to LeftKinds.
+  void End(bool all_came);
   // Unsubscribes. With `finalize`, also finalizes CUPTI if within `wait` a call into CUDA returns
   // after which nothing is in flight.
   void Detach(bool finalize, absl::Duration wait);
@@ -71,8 +72,8 @@ class Attachment {
   bool Enable(uint32_t kind, const char* what);
   void QuietNoisyCalls() const;
   void Disable();
-  // Where kernels stay traced: takes from CUPTI the buffers that it holds. Call it when the pool is
-  // idle and gives no others.
+  // Takes from CUPTI the buffers that it holds, by force only if it still holds some after a short
+  // time. Call it when the pool is idle and gives no others.
   void TakeBack();
   void Unsubscribe();
   // Returns false if CUPTI stays in the process, with a warning if that was not known before.

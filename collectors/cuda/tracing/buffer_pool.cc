@@ -231,16 +231,42 @@ __attribute__((no_sanitize("thread"))) bool BufferPool::HoldsRecords(size_t slot
   return false;
 }
 
+__attribute__((no_sanitize("thread"))) size_t BufferPool::WrittenBytes(size_t slot) const {
+  const volatile auto* const data = reinterpret_cast<const volatile uint64_t*>(DataOf(slot));
+  size_t words = kBufferBytes / sizeof(uint64_t);
+  while (words > 0 && data[words - 1] == 0) --words;
+  return words * sizeof(uint64_t);
+}
+
+bool BufferPool::IsAwaited(size_t slot, uint64_t mark) const {
+  if (slots_[slot].state.load(std::memory_order_acquire) != kLent) return false;
+  const uint64_t lent_at = slots_[slot].lent_at.load(std::memory_order_relaxed);
+  if (lent_at >= mark || !HoldsRecords(slot)) return false;
+  return slots_[slot].given_up != lent_at || WrittenBytes(slot) != slots_[slot].given_up_bytes;
+}
+
 size_t BufferPool::LentWithRecords(uint64_t mark) const {
   size_t count = 0;
   const size_t end = slots() + kDiscardBuffers;
-  for (size_t slot = 0; slot < end; ++slot) {
-    if (slots_[slot].state.load(std::memory_order_acquire) == kLent &&
-        slots_[slot].lent_at.load(std::memory_order_relaxed) < mark && HoldsRecords(slot)) {
-      ++count;
-    }
-  }
+  for (size_t slot = 0; slot < end; ++slot) count += IsAwaited(slot, mark) ? 1 : 0;
   return count;
+}
+
+bool BufferPool::HasLent() const {
+  const auto end = slots_.begin() + static_cast<ptrdiff_t>(slots() + kDiscardBuffers);
+  return std::any_of(slots_.begin(), end, [](const Slot& slot) {
+    return slot.state.load(std::memory_order_acquire) == kLent &&
+           slot.given_up != slot.lent_at.load(std::memory_order_relaxed);
+  });
+}
+
+void BufferPool::GiveUp(uint64_t mark) {
+  const size_t end = slots() + kDiscardBuffers;
+  for (size_t slot = 0; slot < end; ++slot) {
+    if (!IsAwaited(slot, mark)) continue;
+    slots_[slot].given_up = slots_[slot].lent_at.load(std::memory_order_relaxed);
+    slots_[slot].given_up_bytes = WrittenBytes(slot);
+  }
 }
 
 BufferPool::Counts BufferPool::TakeCounts() {

@@ -61,8 +61,8 @@ bool Tracing::Start(absl::Duration timeout) {
   return Run(timeout, [begin](Attachment* attachment) { attachment->Start(begin); });
 }
 
-bool Tracing::End(absl::Duration timeout) {
-  return Run(timeout, [](Attachment* attachment) { attachment->End(); });
+bool Tracing::End(bool all_came, absl::Duration timeout) {
+  return Run(timeout, [all_came](Attachment* attachment) { attachment->End(all_came); });
 }
 
 bool Tracing::Detach(bool finalize, absl::Duration wait, absl::Duration timeout) {

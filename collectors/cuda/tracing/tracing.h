@@ -41,9 +41,8 @@ class Tracing {
   bool Flush(absl::Duration timeout);
   // Begins the window once the pool records: see Attachment::Start. False: no answer in time.
   bool Start(absl::Duration timeout);
-  // Forces out all records, disables all kinds and counts dropped records. False: no answer in
-  // time.
-  bool End(absl::Duration timeout);
+  // Disables all kinds and counts dropped records: see Attachment::End. False: no answer in time.
+  bool End(bool all_came, absl::Duration timeout);
   // Unsubscribes after End. With `finalize`, also finalizes CUPTI if within `wait` a call into CUDA
   // returns after which nothing is in flight. False: no answer in time.
   bool Detach(bool finalize, absl::Duration wait, absl::Duration timeout);

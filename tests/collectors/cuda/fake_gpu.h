@@ -85,6 +85,7 @@ class FakeGpu {
     FindIn(library, "FakeCuptiUnifiedMemoryCounters", &UnifiedMemoryCounters);
     FindIn(library, "FakeCuptiEmit", &emit_);
     FindIn(library, "FakeCuptiDeliver", &deliver_);
+    FindIn(library, "FakeCuptiHoldBack", &hold_back_);
     FindIn(library, "FakeCuptiTake", &Take);
     FindIn(library, "FakeCuptiReturn", &Return);
     FindIn(cuda_, "FakeCudaSet", &SetDriver);
@@ -106,6 +107,7 @@ class FakeGpu {
     return emit_(bytes.data(), bytes.size());
   }
   bool Deliver(const Bytes& bytes) { return deliver_(bytes.data(), bytes.size()) != 0; }
+  void HoldBack(const Bytes& bytes) { hold_back_(bytes.data(), bytes.size()); }
 
   static uint32_t NextCorrelation() {
     static std::atomic<uint32_t> next{1};
@@ -198,6 +200,7 @@ class FakeGpu {
   void (*reset_)(uint32_t) = nullptr;
   uint64_t (*emit_)(const void*, size_t) = nullptr;
   int (*deliver_)(const void*, size_t) = nullptr;
+  void (*hold_back_)(const void*, size_t) = nullptr;
 };
 
 }  // namespace jobscope::cuda

@@ -31,6 +31,7 @@ using cuda::RealtimeNs;
 
 constexpr uint32_t kKindKernel = 10;
 constexpr uint32_t kKindRuntime = 5;
+constexpr char kForcedWhileTraced[] = "cuptiActivityFlushAll:forced while kernels are traced";
 
 // Memory in use of the mapping that holds the address.
 size_t ResidentBytesAround(const void* address) {
@@ -107,6 +108,7 @@ TEST_F(CudaStopTest, TheKernelThatRunsIsCutAndThoseThatWaitAreUnfinished) {
   const ReadEvent running = session().One(kAddName);
   EXPECT_EQ(running.end_ps(), session().map().ToPs(end));
   EXPECT_EQ(running.ints.at("truncated"), 1);
+  EXPECT_GE(gpu().Calls(kForcedWhileTraced), 1u);  // CUPTI withholds its record
   EXPECT_EQ(session().Named("Launch vecAdd").size(), 5u);
   EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 4)));
 }
@@ -135,36 +137,73 @@ TEST_F(CudaStopTest, TheKernelOfALaunchThatReturnsAfterTheEndIsWaitedFor) {
   EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
 }
 
-// A program that goes on: its queue never empties, and none of what it adds is of the window.
-TEST_F(CudaStopTest, WhatIsLaunchedAfterTheEndIsOutsideAndNotLost) {
+// Nothing tells that they are missing.
+TEST_F(CudaStopTest, RecordsThatEachFlushBringsAFewOfAreAwaited) {
+  Begin();
+  for (int i = 0; i < 5; ++i) {
+    const uint32_t correlation = FakeGpu::NextCorrelation();
+    const uint64_t now_ns = RealtimeNs();
+    Bytes records = Encode(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, now_ns), 130001);
+    const Bytes kernel = Encode(FakeGpu::Kernel(kAdd, correlation, now_ns + 1'000, 1'000), 130001);
+    records.insert(records.end(), kernel.begin(), kernel.end());
+    gpu().HoldBack(records);
+  }
+  session().Stop();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named(kAddName).size(), 5u);
+}
+
+// A program that goes on: its queue never empties, and none of what it adds is of the window. A
+// forced flush beside threads that record can damage their records, and has crashed a process.
+TEST_F(CudaStopTest, WhatIsLaunchedAfterTheEndIsNotLostAndForcesNothing) {
   options_.limits.work_in_flight = absl::Seconds(20);
   Begin();
   const uint64_t begin_ns = RealtimeNs();
   const uint64_t inside = gpu().LaunchPending(kAdd);
-  constexpr uint64_t kLaunched = 20;
   StopWhile([&] {
-    for (uint64_t i = 0; i < kLaunched; ++i) EXPECT_NE(gpu().LaunchPending(kAdd), 0u);
+    for (int i = 0; i < 20; ++i) EXPECT_NE(gpu().LaunchPending(kAdd), 0u);
     Run(inside, begin_ns, 1'000);  // what Stop waits for
   });
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
   EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
-  EXPECT_GE(session().report().outside, 2 * kLaunched);  // a call and a kernel each
+  EXPECT_EQ(gpu().Calls(kForcedWhileTraced), 0u);
+  // What the next profiler would get is taken back.
+  EXPECT_EQ(gpu().Calls("cuptiActivityFlushAll:forced"), 1u);
+  EXPECT_FALSE(cuda::BufferPool::Get().HasLent());
 }
 
-// A forced flush also brings the record of a call that has not returned, without its times.
-TEST_F(CudaStopTest, ACallThatBeganAfterTheEndAndHasNotReturnedIsNotLost) {
-  options_.limits.work_in_flight = absl::Seconds(20);
-  Begin();
-  const uint64_t begin_ns = RealtimeNs();
-  const uint64_t inside = gpu().LaunchPending(kAdd);
-  StopWhile([&] {
-    EXPECT_NE(gpu().LaunchPending(kAdd), 0u);  // CUPTI withholds the buffer
-    EmitWaiting();
-    Run(inside, begin_ns, 1'000);
-  });
-  EXPECT_EQ(session().Named(kAddName).size(), 1u);
-  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
-  EXPECT_EQ(session().report().outside, 3u);
+// What is under way as its kind is disabled may come without its times: a launch, its kernel, and a
+// wait.
+TEST_F(CudaStopTest, CallsThatBeganAfterTheEndAndTheirKernelsAreNotLost) {
+  for (const uint32_t version : {27, 130001}) {
+    SCOPED_TRACE(version);
+    driver_.reset();
+    collector_.reset();
+    options_.cupti_library = UseVersion(version);
+    options_.limits.work_in_flight = absl::Seconds(20);
+    Begin();
+    gpu().Launch(kAdd);
+    gpu().Hang("cuptiActivityGetNumDroppedRecords");
+    std::thread program([&] {
+      EXPECT_EQ(gpu().AwaitHang(), 1);  // the last flush is done
+      const uint32_t correlation = FakeGpu::NextCorrelation();
+      for (const uint32_t call : {cuda::kLaunchKernelCall, cuda::kStreamSynchronizeCall}) {
+        cuda::Activity under_way = FakeGpu::Call(call, correlation + call, 0);
+        under_way.start_ns = under_way.end_ns = 0;
+        EXPECT_TRUE(gpu().Deliver(Encode(under_way, version)));
+      }
+      EXPECT_TRUE(gpu().Deliver(
+          Encode(FakeGpu::Kernel(kAdd, correlation + cuda::kLaunchKernelCall, 0, 0), version)));
+      gpu().Release();
+    });
+    session().Stop();
+    program.join();
+    session().ExpectIdentity();
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+    EXPECT_EQ(session().report().outside, 3u);
+    LeaveGpu();
+  }
 }
 
 // It may have begun in the window.
@@ -306,6 +345,21 @@ TEST_F(CudaKernelsStayTest, KernelsThatComeAfterTheLastFlushAreAwaited) {
   session().ExpectIdentity();
   EXPECT_EQ(session().Named(kAddName).size(), 2u);
   EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+}
+
+// Another profiler has registered its callbacks, and CUPTI returned the buffer to it.
+TEST_F(CudaKernelsStayTest, ABufferThatAnotherProfilerGotIsMissedOnce) {
+  options_.limits.work_in_flight = absl::Milliseconds(50);
+  options_.cupti_library = UseVersion(24);
+  Begin();
+  auto* const taken = static_cast<uint8_t*>(gpu().Take());
+  ASSERT_NE(taken, nullptr);
+  taken[0] = kKindKernel;
+  Finish();
+  EXPECT_EQ(session().report().state, CollectorState::kDegraded);
+  EXPECT_THAT(session().report().reason, HasSubstr("1 buffers with records did not come back"));
+  for (int i = 0; i < 2; ++i) Capture();
+  gpu().Return(taken, nullptr, 0);
 }
 
 TEST_F(CudaKernelsStayTest, AndNowhereElse) {

@@ -50,6 +50,20 @@ def loss_is_counted(fixture):
     return measured
 
 
+@check(240, "600,000 launches of 4 threads at their highest rate: in trace + lost covers all, within the buffers that are the default")
+def highest_rate(fixture):
+    count = fixture.amount(600000, 20000)
+    with fixture.worker() as worker:
+        before = worker.usage()["rss_bytes"]
+        capture = fixture.begin(worker)
+        answer = worker.do("launch", kernels=count, threads=4, streams=2)
+        trace = capture.stop().finish().trace
+        after = worker.usage()["rss_bytes"]
+    measured = expect.kernel_count(trace, COUNTED, count, may_lose=True)
+    return {**measured, "lost_by_cause": trace.entry.get("lost_by_cause"), "launches_per_s": count / answer["ms"] * 1e3,
+            "rss_mib": [round(bytes_ / 2**20) for bytes_ in (before, after)], "warnings": trace.entry.get("warnings", [])}
+
+
 @check(240, "of 30,000 kernels at least 99.99 % start after the call that launched them, and each has one")
 def launch_order(fixture):
     count = fixture.amount(30000, 2000)

@@ -17,6 +17,7 @@ from gpu_tests.worker import Worker
 
 JOBS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "jobs")
 SLOW_LOADER_MS = 20
+SLOW_HOST_MS = 10
 
 
 def _job(fixture, framework, **environment):
@@ -45,6 +46,18 @@ def _kept(fixture, trace, name):
     folder = fixture.options.get("recordings")
     if folder and trace.files:
         shutil.copy(trace.files[0], os.path.join(folder, f"{name}.xplane.pb"))
+
+
+def _verdict(fixture, run, name):
+    """What the report says; its text is kept beside the results."""
+    command = [fixture.capture_client, "report", run.manifest["run_directory"]]
+    text = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    folder = fixture.options.get("recordings")
+    if folder:
+        with open(os.path.join(folder, f"{name}.txt"), "wb") as file:
+            file.write(text.stdout)
+    report = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
+    return json.loads(report.stdout)["verdict"]
 
 
 def _kernels_and_copies(trace):
@@ -98,6 +111,27 @@ def torch_cuda_graph(fixture):
     return measured
 
 
+@check(240, "torch.compile with CUDA graphs, and loader processes: as many kernels per step as its own profiler sees; steps inferred")
+def torch_compiled(fixture):
+    steps = 100
+    with _job(fixture, "torch", COMPILE="reduce-overhead", LOADER_PROCESSES="2") as worker:
+        capture = fixture.begin(worker)
+        worker.do("train", steps=steps)
+        run = capture.stop().finish()
+        expect.nothing_lost(run.trace)
+        _kept(fixture, run.trace, "torch_compiled")
+        ours = _kernels_and_copies(run.trace)
+        inferred, source = run.trace.entry.get("steps", 0), run.trace.entry.get("steps_source")
+        verdict = _verdict(fixture, run, "torch_compiled")["text"]
+        theirs = worker.do("profile", steps=steps)
+        require(worker.end() == 0, f"the job did not end well: {worker.errors()}")
+    measured = {"ours": ours, "kineto": {key: theirs.get(key) for key in ours}, "inferred_steps": [inferred, source], "verdict": verdict,
+                "warnings": run.trace.entry.get("warnings", [])}
+    require(ours == measured["kineto"], f"PyTorch's profiler sees something else: {measured}")
+    require(abs(inferred - steps) <= 1, f"{inferred} inferred steps of {steps}: {measured}")
+    return measured
+
+
 @check(180, "two ranks of PyTorch, one with a slow loader: the report names that rank, and input")
 def torch_verdict(fixture):
     with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -114,18 +148,34 @@ def torch_verdict(fixture):
             worker.post("train", steps=60)
         answers = [worker.answer() for worker in workers]
         run = capture.stop().finish()
-    report = subprocess.run([fixture.capture_client, "report", run.manifest["run_directory"], "--json"], stdout=subprocess.PIPE, check=False)
-    text = subprocess.run([fixture.capture_client, "report", run.manifest["run_directory"]], stdout=subprocess.PIPE, check=False)
-    folder = fixture.options.get("recordings")
-    if folder:
-        with open(os.path.join(folder, "torch_verdict.txt"), "wb") as file:
-            file.write(text.stdout)
-    verdict = json.loads(report.stdout)["verdict"]
+    verdict = _verdict(fixture, run, "torch_verdict")
     measured = {"step_ms": [answer["median_ms"] for answer in answers],
                 "verdict": {key: verdict.get(key) for key in ("finding", "workers", "class", "step_ms", "mended_step_ms", "text")}}
     for trace in run.traces:
         expect.nothing_lost(trace)
     require(verdict.get("class") == "input" and len(verdict.get("workers", [])) == 1, f"the verdict is another: {measured}")
+    return measured
+
+
+@check(180, "one rank of PyTorch: the report says what bounds it, and how long its GPU is idle")
+def torch_bound(fixture):
+    cases = {"as_it_is": {}, "host": {"HOST_MS": str(SLOW_HOST_MS)}, "input": {"LOADER_MS": str(SLOW_LOADER_MS)}}
+    measured = {}
+    for name, environment in cases.items():
+        with _job(fixture, "torch", **environment) as worker:
+            capture = fixture.begin(worker)
+            answer = worker.do("train", steps=100)
+            run = capture.stop().finish()
+            require(worker.end() == 0, f"the job did not end well: {worker.errors()}")
+        expect.nothing_lost(run.trace)
+        _kept(fixture, run.trace, f"torch_bound_{name}")
+        verdict = _verdict(fixture, run, f"torch_bound_{name}")
+        measured[name] = {"job_step_ms": answer["median_ms"],
+                          **{key: verdict.get(key) for key in ("finding", "class", "class_ms", "device_idle_ms", "step_ms", "mended_step_ms", "text")}}
+    for name in ("host", "input"):
+        require((measured[name]["finding"], measured[name]["class"]) == ("bound", name), f"the verdict for {name} is another: {measured}")
+    idle_ms = measured["host"]["device_idle_ms"] or 0
+    require(SLOW_HOST_MS <= idle_ms <= measured["host"]["step_ms"], f"the GPU waits {SLOW_HOST_MS} ms for each step's Python: {measured}")
     return measured
 
 
@@ -196,15 +246,20 @@ def jax_without_code(fixture):
     with _job(fixture, "jax", XLA_PYTHON_CLIENT_PREALLOCATE="false") as worker:
         require(worker.first["device"] == "gpu", f"JAX finds no GPU: {worker.first}")
         for tracer in ("auto", "jobscope"):
-            _, trace = _captured(fixture, worker, 100, [f"--device_tracer={tracer}"])
+            capture = fixture.begin(worker, flags=[f"--device_tracer={tracer}"])
+            worker.do("train", steps=100)
+            run = capture.stop().finish()
+            trace = run.trace
             _kept(fixture, trace, f"jax_{tracer}")
             expect.delivered(trace)
             measured[tracer] = {
+                "with_hlo_op": sum(1 for event in trace.device_events() if "hlo_op" in event.stats),
                 "planes": {name: len(events) for name, events in trace.planes.items()},
                 "kernels": len(trace.device_events()),
                 "steps": trace.entry.get("steps"), "source": trace.entry.get("steps_source"),
                 "collectors": {c["name"]: [c["state"], c.get("reason", "")] for c in trace.entry.get("collectors", [])},
                 "lost": trace.entry.get("lost_by_cause"), "warnings": trace.entry.get("warnings", []),
+                "verdict": _verdict(fixture, run, f"jax_{tracer}")["text"],
             }
             require(measured[tracer]["kernels"] >= 100, f"few kernels with {tracer}: {measured}")
             require(measured[tracer]["steps"] >= 98, f"few steps with {tracer}: {measured}")

@@ -20,6 +20,7 @@ class Fixture:
     quick       small counts: the self-test
     captures    how many in a row
     cuda        (major, minor) of the driver, at most what --cuda says
+    libcupti    what workers load; empty: the newest that fits
     """
 
     def __init__(self, options):
@@ -94,7 +95,7 @@ class Fixture:
                    not glob.glob(os.path.join(f, "libcupti.so*"))]
         if folders:
             env["LD_LIBRARY_PATH"] = ":".join(folders)
-        if not self.fake and self.cuda_major < 13:
+        if not self.fake and (self.cuda_major < 13 or self.options.get("libcupti")):
             env["JOBSCOPE_CUPTI_LIBRARY"] = self.libcupti
         env.update(more)
         return env

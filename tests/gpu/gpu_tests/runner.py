@@ -30,7 +30,7 @@ PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 
 def flags(**given):
     """The runner's flags, for direct calls of run_all."""
-    return types.SimpleNamespace(**{"budget_s": 3600.0, "only": "", "skip": "", "captures": 0, "cuda": 0, **given})
+    return types.SimpleNamespace(**{"budget_s": 3600.0, "only": "", "skip": "", "captures": 0, "cuda": 0, "libcupti": "", **given})
 
 
 def list_checks():
@@ -159,6 +159,7 @@ def run_all(arguments):
         "captures": arguments.captures,
         "recordings": out,
         "cuda": cuda,
+        "libcupti": os.path.abspath(arguments.libcupti) if arguments.libcupti else "",
     }
     machine["cuda"] = ".".join(map(str, cuda))
     print(f"gpu: programs and libcupti for CUDA {machine['cuda']}", flush=True)

@@ -23,6 +23,7 @@ EXPORT void FakeCuptiReset(uint32_t version) {
   {
     const std::lock_guard<std::mutex> lock(f.mutex);
     held = std::exchange(f.full, {});
+    f.held_back.clear();
     for (const auto& [thread, buffer] : f.buffers) held.push_back(buffer);
     f.buffers.clear();
   }
@@ -218,6 +219,12 @@ EXPORT int FakeCuptiDeliver(const void* bytes, size_t size) {
   if (valid > 0) std::memcpy(buffer.data, bytes, valid);
   Complete(buffer, valid);
   return 1;
+}
+
+EXPORT void FakeCuptiHoldBack(const void* bytes, size_t size) {
+  const auto* const begin = static_cast<const uint8_t*>(bytes);
+  const std::lock_guard<std::mutex> lock(fake().mutex);
+  fake().held_back.emplace_back(begin, begin + size);
 }
 
 EXPORT void* FakeCuptiTake() { return Request().data; }

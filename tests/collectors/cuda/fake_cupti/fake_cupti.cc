@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectors/cuda/libraries/cupti_api.h"
@@ -17,6 +18,11 @@ using namespace fake_cupti;  // NOLINT: the fake is nothing but this
 namespace {
 
 using jobscope::cuda::CuptiApi;
+
+bool IsEnabled(uint32_t kind) {
+  const std::lock_guard<std::mutex> lock(fake().mutex);
+  return fake().enabled.count(kind) != 0;
+}
 
 }  // namespace
 
@@ -92,11 +98,20 @@ EXPORT int32_t cuptiActivityDisable(uint32_t kind) {
 // As CUPTI: a buffer with work in it that has not ended comes back only by force, and with it all
 // records beside that work, such as the call that launched it.
 EXPORT int32_t cuptiActivityFlushAll(uint32_t flags) {
-  if (const int32_t result = Enter("cuptiActivityFlushAll"); result != 0) return result;
+  const bool traces = IsEnabled(jobscope::cuda::kKindConcurrentKernel);
+  const char* const detail = flags == 0 ? ""
+                             : traces   ? "forced while kernels are traced"
+                                        : "forced";
+  if (const int32_t result = Enter("cuptiActivityFlushAll", detail); result != 0) return result;
   std::vector<Buffer> buffers;
+  std::vector<uint8_t> held_back;
   {
     Fake& f = fake();
     const std::lock_guard<std::mutex> lock(f.mutex);
+    if (!f.held_back.empty()) {
+      held_back = std::move(f.held_back.front());
+      f.held_back.pop_front();
+    }
     const auto comes = [&](const Buffer& buffer) {
       return flags != 0 || IsComplete(buffer, f.version);
     };
@@ -110,6 +125,10 @@ EXPORT int32_t cuptiActivityFlushAll(uint32_t flags) {
     }
   }
   for (const Buffer& buffer : buffers) Complete(buffer, buffer.used);
+  const Buffer buffer = held_back.empty() ? Buffer() : Request();
+  if (buffer.data == nullptr) return 0;
+  std::memcpy(buffer.data, held_back.data(), held_back.size());
+  Complete(buffer, held_back.size());
   return 0;
 }
 

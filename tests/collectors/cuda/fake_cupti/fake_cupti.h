@@ -62,6 +62,8 @@ uint64_t FakeCuptiEmit(const void* record, size_t bytes);
 int FakeCuptiSetTimes(uint64_t work, uint64_t start_ns, uint64_t end_ns);
 // A buffer of these very bytes, which comes back at once, from this thread. 0: no buffer.
 int FakeCuptiDeliver(const void* bytes, size_t size);
+// Holds records back, where nobody sees them: each flush returns those of one call.
+void FakeCuptiHoldBack(const void* bytes, size_t size);
 // A buffer that CUPTI holds on to; null: none was given.
 void* FakeCuptiTake(void);
 void FakeCuptiReturn(void* buffer, const void* bytes, size_t size);

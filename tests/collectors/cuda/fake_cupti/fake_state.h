@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -89,6 +90,8 @@ struct Fake {
   Completed completed = nullptr;
   std::map<std::thread::id, Buffer> buffers;  // that threads write to
   std::vector<Buffer> full;  // withheld: full, with work in them that has not ended
+  std::deque<std::vector<uint8_t>>
+      held_back;  // each flush returns the next one, in a buffer of its own
   std::map<uint64_t, Pending> pending;
   uint64_t next_pending = 1;
 };
@@ -115,6 +118,7 @@ inline int32_t Enter(const std::string& function, const std::string& detail = ""
   ++f.calls[""];
   std::string with_detail = function;
   with_detail.append(":").append(detail);
+  if (!detail.empty()) ++f.calls[with_detail];
   const auto hangs = [&] { return f.hangs.count(function) + f.hangs.count(with_detail) != 0; };
   if (hangs()) {
     ++f.hanging;

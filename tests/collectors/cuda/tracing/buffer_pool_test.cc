@@ -93,6 +93,30 @@ TEST_F(BufferPoolTest, WhatCuptiHoldsIsKnownByTheRecordsInItAndByItsAge) {
   for (uint8_t* const buffer : {written, empty, after}) Complete(buffer, 0);
 }
 
+TEST_F(BufferPoolTest, WhatWasGivenUpIsAwaitedAgainIfCuptiWritesToIt) {
+  uint8_t* const missing = Request();
+  const uint64_t mark = pool_.Mark();
+  uint8_t* const after_mark = Request();
+  pool_.GiveUp(mark);
+  EXPECT_EQ(pool_.LentWithRecords(mark), 0u);
+  EXPECT_EQ(pool_.LentWithRecords(), 1u);
+  Complete(after_mark, 0);
+  EXPECT_FALSE(pool_.HasLent());
+  missing[BufferPool::kBufferBytes - 1] = 1;
+  EXPECT_EQ(pool_.LentWithRecords(), 1u);
+  // Returned it is read; lent again, it is awaited.
+  Complete(missing, 200);
+  const auto full = pool_.TakeFull();
+  ASSERT_TRUE(full.has_value());
+  EXPECT_EQ(full->data, missing);
+  pool_.Free(full->slot);
+  EXPECT_EQ(Request(), missing);
+  EXPECT_EQ(pool_.LentWithRecords(), 1u);
+  EXPECT_TRUE(pool_.HasLent());
+  EXPECT_EQ(pool_.TakeCounts().late, 0u);
+  Complete(missing, 0);
+}
+
 TEST_F(BufferPoolTest, OverTheCapNothingIsGivenWhereThatIsSafe) {
   std::vector<uint8_t*> taken;
   for (size_t i = 0; i < kBuffers; ++i) taken.push_back(Request());

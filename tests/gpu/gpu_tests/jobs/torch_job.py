@@ -2,6 +2,9 @@
 """A training job of PyTorch that knows nothing of jobscope: layers in bfloat16, Adam, a DataLoader.
 
   LOADER_MS   how long the DataLoader takes for a batch (0)
+  HOST_MS     how long Python computes in each step, while the GPU has nothing to do (0)
+  LOADER_PROCESSES   of the DataLoader, which then pins its batches (0)
+  COMPILE     mode of torch.compile; if not set, nothing is compiled
   CUDA_GRAPH  if set: a step replays a CUDA graph of the model, and trains nothing
   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT   if set: gradients are averaged over gloo, which two processes on one GPU can do
 """
@@ -19,6 +22,8 @@ RANKS = "WORLD_SIZE" in os.environ
 WIDTH, BATCH = (64, 32) if not torch.cuda.is_available() else (512, 256) if RANKS else (2048, 1024)
 LAYERS = 8
 LOADER_S = float(os.environ.get("LOADER_MS", "0")) / 1e3
+LOADER_PROCESSES = int(os.environ.get("LOADER_PROCESSES", "0"))
+HOST_S = float(os.environ.get("HOST_MS", "0")) / 1e3
 
 
 class Batches(torch.utils.data.IterableDataset):
@@ -58,10 +63,17 @@ def main():
         torch.distributed.init_process_group("gloo")
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-    loader = iter(torch.utils.data.DataLoader(Batches(), batch_size=None, num_workers=0))
+    loader = iter(torch.utils.data.DataLoader(Batches(), batch_size=None, num_workers=LOADER_PROCESSES, pin_memory=LOADER_PROCESSES > 0))
+    if "COMPILE" in os.environ:
+        model = torch.compile(model, mode=os.environ["COMPILE"])
 
     def train():
         batch = next(loader).to(device)
+        if HOST_S:
+            with torch.profiler.record_function("augment"):
+                end = time.perf_counter() + HOST_S
+                while time.perf_counter() < end:
+                    pass
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, dtype=torch.bfloat16):
             loss = model(batch).float().square().mean()
