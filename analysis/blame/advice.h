@@ -47,8 +47,9 @@ inline constexpr std::string_view kAdviceForSleep =
 
 // Host work for which the device waits.
 inline constexpr std::string_view kAdviceForIdleDevice =
-    "the device waits for the host: compiled functions or CUDA graphs, fewer and larger "
-    "operations, a larger batch, less Python in the loop";
+    "the device waits for the host: no wait for its results in each step (item(), "
+    "block_until_ready), compiled functions or CUDA graphs, fewer and larger operations, a larger "
+    "batch, less Python in the loop";
 
 // Time that nothing explains, in a trace with Python functions. Their times are over all threads,
 // also those that wait for work: none of them is named as the cause.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a recorded job: PyTorch 2.11 on an H100 (gpu_tests/jobs/torch_job.py, LOADER_MS=20), captured for a second.
+"""The report of recorded jobs on an H100: PyTorch 2.11 (gpu_tests/jobs/torch_job.py, LOADER_MS=20), captured for a second, and JAX
+0.11 (jax_job.py), whose kernels its own tracer and jobscope's recorded, in 100 steps each.
 
   report_of_h100_test.py JOBSCOPE DIRECTORY_OF_RECORDINGS
 """
@@ -16,14 +17,43 @@ LOADER_MS = 20
 KERNELS, COPIES = 102, 12
 
 
+def report_of(name):
+    with tempfile.TemporaryDirectory() as folder:
+        packed = RECORDINGS / f"{name}.xplane.pb.gz"
+        (pathlib.Path(folder) / "rank0.xplane.pb").write_bytes(gzip.decompress(packed.read_bytes()))
+        run = subprocess.run([JOBSCOPE, "report", folder, "--json"], stdout=subprocess.PIPE, check=True)
+    return json.loads(run.stdout)
+
+
+class TwoTracersOfJax(unittest.TestCase):
+    """The report of one job does not depend on who recorded its GPU."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.reports = [report_of("jax_h100_its_tracer"), report_of("jax_h100_jobscope")]
+
+    def test_kernels(self):
+        theirs, ours = ({row["name"]: row for row in report["kernels"]} for report in self.reports)
+        self.assertEqual(len(theirs), 8)
+        self.assertEqual({name: row["count"] for name, row in theirs.items()}, {name: row["count"] for name, row in ours.items()})
+        for name, row in theirs.items():
+            self.assertAlmostEqual(row["total_ms"], ours[name]["total_ms"], delta=0.01 * row["total_ms"], msg=name)
+
+    def test_classes_and_verdict(self):
+        for report in self.reports:
+            worker, verdict = report["workers"][0], report["verdict"]
+            self.assertEqual((worker["steps"], worker["steps_source"]), (99, "PjitFunction(train_step)"))
+            self.assertAlmostEqual(worker["classes_ms"]["device_compute"], 0.426, delta=0.002)
+            self.assertAlmostEqual(sum(worker["classes_ms"].values()), worker["mean_ms"], delta=0.001)
+            # The job waits for each step's result.
+            self.assertEqual((verdict["finding"], verdict["class"]), ("bound", "host"))
+            self.assertAlmostEqual(verdict["device_idle_ms"], verdict["step_ms"] - 0.426, delta=0.002)
+
+
 class ReportOfH100(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        with tempfile.TemporaryDirectory() as folder:
-            packed = RECORDINGS / "torch_h100_loader.xplane.pb.gz"
-            (pathlib.Path(folder) / "rank0.xplane.pb").write_bytes(gzip.decompress(packed.read_bytes()))
-            run = subprocess.run([JOBSCOPE, "report", folder, "--json"], stdout=subprocess.PIPE, check=True)
-        cls.report = json.loads(run.stdout)
+        cls.report = report_of("torch_h100_loader")
 
     def test_the_loader_is_the_bound(self):
         verdict = self.report["verdict"]
