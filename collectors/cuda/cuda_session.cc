@@ -95,8 +95,6 @@ bool CudaSession::ReadAtTheEnd(absl::Duration budget) {
     if (held_.bytes() > limits_.held_bytes) {
       const uint64_t now = ticks_.Now();
       held_.EmitUntil(ticks_.Before(now, kFresh), now);
-      held_.ForgetOlderThan(ticks_.Before(now, limits_.hold + kForgetAfter),
-                            ticks_.Before(now, kFresh));
     }
     if (all || SteadyNow() >= deadline) return all;
   }
@@ -159,11 +157,11 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   const absl::Time deadline = SteadyNow() + limits_.stop;
   AddKnots();
   const uint64_t end = pool_.Mark();
-  work_in_flight_ = abandoned_ || !AwaitWork(deadline, end);
+  AwaitWork(deadline, end);
   reader_.EndOfWork(/*all_came=*/!work_in_flight_);
   const absl::Duration rest = std::max(Until(deadline), kLeastCallLimit);
   const uint64_t mark = pool_.Mark();
-  if (!abandoned_ && !tracing_.End(!work_in_flight_, std::min(rest, limits_.end))) Abandon();
+  if (!abandoned_ && !tracing_.End(all_came_, std::min(rest, limits_.end))) Abandon();
   if (LeftKinds::Get().kernels_stay()) {
     TakeLastKernels(deadline, mark);
   } else {
@@ -188,24 +186,21 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
 // unfinished work. A call that is under way at the end writes its record later, perhaps into a
 // buffer that CUPTI takes after the first flush: those that it has at the second are awaited, too.
 // And one more flush must bring nothing of the window.
-bool CudaSession::AwaitWork(absl::Time stop_deadline, uint64_t end) {
+void CudaSession::AwaitWork(absl::Time stop_deadline, uint64_t end) {
   const absl::Time deadline = SteadyNow() + limits_.work_in_flight;
   uint64_t mark = end;
   for (int round = 1;; ++round) {
     if (round == 2) mark = pool_.Mark();
     const absl::Duration left = std::max(Until(stop_deadline), kLeastCallLimit);
-    if (!tracing_.Flush(std::min(left, limits_.end))) {
-      Abandon();
-      return false;
-    }
+    if (abandoned_ || !tracing_.Flush(std::min(left, limits_.end))) return Abandon();
     const uint64_t taken = held_.taken();
     const bool all = ReadAtTheEnd(Until(stop_deadline));
     if (round == 1) EmitSettled();
-    const bool done = all && pool_.LentWithRecords(end) == 0 && held_.InFlight() == 0;
+    work_in_flight_ = !all || pool_.LentWithRecords(end) > 0 || held_.InFlight() > 0;
     const bool quiet = round > 1 && held_.taken() == taken;
-    if (done && quiet && pool_.LentWithRecords(mark) == 0) return true;
+    all_came_ = !work_in_flight_ && quiet && pool_.LentWithRecords(mark) == 0;
     const StateLog& state = StateLog::Get();
-    if (SteadyNow() >= deadline || state.exits() || state.fatal()) return done;
+    if (all_came_ || SteadyNow() >= deadline || state.exits() || state.fatal()) return;
     absl::SleepFor(absl::Milliseconds(5));
   }
 }
@@ -217,11 +212,11 @@ void CudaSession::EmitSettled() {
   writer_.Flush();
 }
 
-// Without work in flight, what CUPTI still holds is of later work. Otherwise its own thread may
-// deliver forced buffers a little later. What is returned until the buffers are written off is read
-// here, what is returned after that counts as late.
+// If all came, what CUPTI still holds is of later work. Otherwise its own thread may deliver forced
+// buffers a little later. What is returned until the buffers are written off is read here, what is
+// returned after that counts as late.
 void CudaSession::TakeLastRecords(absl::Time deadline, uint64_t end) {
-  if (!work_in_flight_) {
+  if (all_came_) {
     pool_.EndRecording(end);
     return ReadRest(deadline);
   }
@@ -240,15 +235,15 @@ void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
   const absl::Time last = SteadyNow() + (work_in_flight_ ? kLastBuffers : limits_.work_in_flight);
   while (!abandoned_) {
     const bool all = ReadAtTheEnd(Until(deadline));
-    if (work_in_flight_) overdue_buffers_ = pool_.LentWithRecords(mark);
+    if (!all_came_) overdue_buffers_ = pool_.LentWithRecords(mark);
     if (all && overdue_buffers_ == 0 && held_.InFlight() == 0) break;
     const StateLog& state = StateLog::Get();
     if (SteadyNow() >= std::min(last, deadline) || state.exits() || state.fatal()) break;
     absl::SleepFor(absl::Milliseconds(5));
     if (!tracing_.Flush(std::max(Until(deadline), kLeastCallLimit))) Abandon();
   }
-  // Not written off: CUPTI may go on filling them.
-  if (work_in_flight_) pool_.GiveUp(mark);
+  // Not written off: CUPTI may go on filling them. From 12.9 on Detach takes them back.
+  if (!all_came_ && !pool_.null_is_safe()) pool_.GiveUp(mark);
   pool_.EndRecording(0);
   ReadRest(deadline);
 }
@@ -268,7 +263,7 @@ void CudaSession::Abandon() {
 
 void CudaSession::CloseAccount() {
   // While a call hangs, nothing that it writes may be read.
-  held_.Close(abandoned_ ? 0 : tracing_.dropped(), /*all_came=*/!work_in_flight_);
+  held_.Close(abandoned_ ? 0 : tracing_.dropped(), all_came_);
   writer_.Flush();
   if (const uint64_t refused = writer_.refused(); refused > 0) {
     account_.Lose(LossCause::kStoreFull, refused);
@@ -291,7 +286,9 @@ void CudaSession::AddWarnings() {
     Degrade(absl::StrCat("CUPTI ", CuptiVersionText(api_->version),
                          " is newer than the versions that this server was tested with"));
   }
-  if (overdue_buffers_ > 0) {
+  // Without work in flight these are of later work. Not so where kernels stay traced: the buffers
+  // that count there are from before the last flush.
+  if (overdue_buffers_ > 0 && (work_in_flight_ || LeftKinds::Get().kernels_stay())) {
     Degrade(absl::StrCat(overdue_buffers_,
                          " buffers with records did not come back from CUPTI: these records are "
                          "not in the trace, nor counted"));

@@ -80,10 +80,10 @@ class CudaSession {
   bool ReadAtTheEnd(absl::Duration budget);
   // Writes the activities that are complete.
   void EmitSettled();
-  // Reads until all work of the window has ended, or its time limit has passed. False: some work
-  // has not ended. A flush may take longer, until `stop_deadline`: abandoning one would lose all of
-  // its records. `end`: mark of the buffers, at the end of the window.
-  bool AwaitWork(absl::Time stop_deadline, uint64_t end);
+  // Reads until all work of the window has ended and come, or its time limit has passed; sets
+  // work_in_flight_ and all_came_. A flush may take longer, until `stop_deadline`: abandoning one
+  // would lose all of its records. `end`: mark of the buffers, at the end of the window.
+  void AwaitWork(absl::Time stop_deadline, uint64_t end);
   void TakeLastRecords(absl::Time deadline, uint64_t end);
   void TakeLastKernels(absl::Time deadline, uint64_t mark);
   void ReadRest(absl::Time deadline);
@@ -117,7 +117,9 @@ class CudaSession {
 
   Phase phase_ = Phase::kArmed;
   bool started_ = false;
-  bool work_in_flight_ = false;  // at the end
+  // At the end: some work of the window may not have ended; all its records have come.
+  bool work_in_flight_ = true;
+  bool all_came_ = false;
   size_t overdue_buffers_ = 0;   // with records, which CUPTI has not returned
   bool abandoned_ = false;
   bool detached_ = false;

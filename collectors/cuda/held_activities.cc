@@ -17,7 +17,7 @@ void HeldActivities::Take(const TimedActivity& timed) {
     return;
   }
   held_.push_back(timed);
-  ++taken_;
+  if (!before && !after) ++taken_;
 }
 
 void HeldActivities::Note(const TimedActivity& timed) {

@@ -49,8 +49,8 @@ constexpr uint32_t kAllDevices = 2;
 
 // A call that was under way when its kind was disabled, and its record, usually end within
 // microseconds.
-constexpr int kTakeBackRounds = 5;
-constexpr absl::Duration kTakeBackEvery = absl::Milliseconds(2);
+constexpr int kTakeBackRounds = 4;
+constexpr absl::Duration kTakeBackEvery = absl::Milliseconds(3);
 
 // Whether a CUDA graph that is being recorded from a stream as CUPTI is attached crashes the process
 // when it is destroyed. Observed with 12.8.90 and 12.9.79, and not with 12.4, 12.6 and 13.0.1.
@@ -205,13 +205,17 @@ void Attachment::End(bool all_came) {
 
 // Another profiler may register its callbacks next, and would get them.
 void Attachment::TakeBack() {
-  const BufferPool& pool = BufferPool::Get();
+  BufferPool& pool = BufferPool::Get();
   if (LeftKinds::Get().kernels_stay() && !pool.null_is_safe()) return;
   for (int round = 0; pool.HasLent(); ++round) {
-    if (Gone() || StateLog::Get().exits() || TorchProfilerRecords()) return;
-    const bool last = round == kTakeBackRounds;
-    Flush(/*forced=*/last);
-    if (last) return;
+    if (Gone() || StateLog::Get().exits()) return;
+    // It gets them.
+    if (TorchProfilerRecords() || !LeftKinds::Get().empty()) return pool.GiveUp(UINT64_MAX);
+    if (round == kTakeBackRounds) {
+      Flush(/*forced=*/true);
+      return pool.GiveUp(UINT64_MAX);
+    }
+    Flush(/*forced=*/false);
     absl::SleepFor(kTakeBackEvery);
   }
 }

@@ -238,34 +238,46 @@ __attribute__((no_sanitize("thread"))) size_t BufferPool::WrittenBytes(size_t sl
   return words * sizeof(uint64_t);
 }
 
-bool BufferPool::IsAwaited(size_t slot, uint64_t mark) const {
-  if (slots_[slot].state.load(std::memory_order_acquire) != kLent) return false;
-  const uint64_t lent_at = slots_[slot].lent_at.load(std::memory_order_relaxed);
-  if (lent_at >= mark || !HoldsRecords(slot)) return false;
-  return slots_[slot].given_up != lent_at || WrittenBytes(slot) != slots_[slot].given_up_bytes;
+bool BufferPool::IsOut(size_t slot) const {
+  const uint32_t state = slots_[slot].state.load(std::memory_order_acquire);
+  return state == kLent || state == kOverdue;
+}
+
+bool BufferPool::IsGivenUp(size_t slot) const {
+  const Slot& lent = slots_[slot];
+  return lent.given_up.load(std::memory_order_acquire) ==
+             lent.lent_at.load(std::memory_order_relaxed) &&
+         lent.given_up_bytes.load(std::memory_order_relaxed) == WrittenBytes(slot);
 }
 
 size_t BufferPool::LentWithRecords(uint64_t mark) const {
   size_t count = 0;
   const size_t end = slots() + kDiscardBuffers;
-  for (size_t slot = 0; slot < end; ++slot) count += IsAwaited(slot, mark) ? 1 : 0;
+  for (size_t slot = 0; slot < end; ++slot) {
+    if (slots_[slot].state.load(std::memory_order_acquire) == kLent &&
+        slots_[slot].lent_at.load(std::memory_order_relaxed) < mark && HoldsRecords(slot) &&
+        !IsGivenUp(slot)) {
+      ++count;
+    }
+  }
   return count;
 }
 
 bool BufferPool::HasLent() const {
-  const auto end = slots_.begin() + static_cast<ptrdiff_t>(slots() + kDiscardBuffers);
-  return std::any_of(slots_.begin(), end, [](const Slot& slot) {
-    return slot.state.load(std::memory_order_acquire) == kLent &&
-           slot.given_up != slot.lent_at.load(std::memory_order_relaxed);
-  });
+  const size_t end = slots() + kDiscardBuffers;
+  for (size_t slot = 0; slot < end; ++slot) {
+    if (IsOut(slot) && !IsGivenUp(slot)) return true;
+  }
+  return false;
 }
 
 void BufferPool::GiveUp(uint64_t mark) {
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
-    if (!IsAwaited(slot, mark)) continue;
-    slots_[slot].given_up = slots_[slot].lent_at.load(std::memory_order_relaxed);
-    slots_[slot].given_up_bytes = WrittenBytes(slot);
+    const uint64_t lent_at = slots_[slot].lent_at.load(std::memory_order_relaxed);
+    if (!IsOut(slot) || lent_at >= mark) continue;
+    slots_[slot].given_up_bytes.store(WrittenBytes(slot), std::memory_order_relaxed);
+    slots_[slot].given_up.store(lent_at, std::memory_order_release);
   }
 }
 

@@ -70,8 +70,8 @@ class BufferPool {
   // Stops waiting for the buffers with records that CUPTI holds: LentWithRecords ignores them until
   // they are returned, which counts as late. Returns their number.
   size_t WriteOff();
-  // LentWithRecords ignores the buffers that it counts now, until CUPTI returns them or writes to
-  // them: perhaps another profiler got them.
+  // Waits no longer for the buffers that CUPTI got before `mark` and has not returned, unless it
+  // writes to them: perhaps another profiler got them. Any thread, but not two at once.
   void GiveUp(uint64_t mark);
   // Tells that CUPTI was finalized and will not return the buffers it holds. The next Prepare
   // abandons them; they are reused only after the next Forsake: one of its threads may still write
@@ -85,7 +85,8 @@ class BufferPool {
   // Returns how many of the buffers that CUPTI got before `mark` it still holds with records in
   // them.
   size_t LentWithRecords(uint64_t mark = UINT64_MAX) const;
-  // Returns whether CUPTI holds any, also empty ones, that were not given up.
+  // Returns whether CUPTI holds any, also empty ones and those that were written off, except those
+  // that were given up. Any thread.
   bool HasLent() const;
   struct Counts {
     uint64_t refused = 0;    // requests without a free buffer, answered with null
@@ -110,10 +111,9 @@ class BufferPool {
     std::atomic<uint64_t> lent_at{0};
     std::atomic<size_t> valid{0};
     std::atomic<bool> touched{false};
-    // Used only by the collector's thread.
-    uint64_t forsaken_at = 0;
-    uint64_t given_up = 0;  // which time that it was lent, by lent_at
-    size_t given_up_bytes = 0;
+    std::atomic<uint64_t> given_up{0};  // which time that it was lent, by lent_at
+    std::atomic<size_t> given_up_bytes{0};
+    uint64_t forsaken_at = 0;  // used only by the collector's thread
   };
 
   size_t slots() const { return buffers_.load(std::memory_order_acquire); }
@@ -128,8 +128,9 @@ class BufferPool {
   bool HoldsRecords(size_t slot) const;
   // Returns the number of bytes up to the last one that is not 0.
   size_t WrittenBytes(size_t slot) const;
-  // Whether CUPTI has the slot's buffer since before `mark`, with records in it.
-  bool IsAwaited(size_t slot, uint64_t mark) const;
+  // Whether CUPTI holds the slot's buffer, also one that was written off.
+  bool IsOut(size_t slot) const;
+  bool IsGivenUp(size_t slot) const;
 
   std::atomic<uint8_t*> base_{nullptr};
   std::atomic<size_t> buffers_{0};  // without the discard buffers, which follow them

@@ -97,6 +97,7 @@ TEST_F(BufferPoolTest, WhatWasGivenUpIsAwaitedAgainIfCuptiWritesToIt) {
   uint8_t* const missing = Request();
   const uint64_t mark = pool_.Mark();
   uint8_t* const after_mark = Request();
+  EXPECT_EQ(pool_.LentWithRecords(mark), 1u);
   pool_.GiveUp(mark);
   EXPECT_EQ(pool_.LentWithRecords(mark), 0u);
   EXPECT_EQ(pool_.LentWithRecords(), 1u);
