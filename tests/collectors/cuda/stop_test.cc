@@ -153,6 +153,27 @@ TEST_F(CudaStopTest, RecordsThatEachFlushBringsAFewOfAreAwaited) {
   EXPECT_EQ(session().Named(kAddName).size(), 5u);
 }
 
+// It is in a buffer that CUPTI took after the end, and withholds.
+TEST_F(CudaStopTest, ALaunchThatReturnsAfterTheEndIsNotLostSilently) {
+  options_.limits.work_in_flight = absl::Milliseconds(50);
+  Begin();
+  gpu().Launch(kAdd);
+  const uint64_t called_ns = RealtimeNs();
+  gpu().Hang("cuptiActivityFlushAll");
+  std::thread program([&] {
+    EXPECT_EQ(gpu().AwaitHang(), 1);  // Stop's first flush
+    const uint32_t correlation = FakeGpu::NextCorrelation();
+    EXPECT_NE(gpu().Emit(FakeGpu::Kernel(kAdd, correlation, 0, 0)), 0u);  // never begins
+    EXPECT_NE(gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, called_ns)), 0u);
+    gpu().Release();
+  });
+  session().Stop();
+  program.join();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named("Launch vecAdd").size(), 2u);
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 1)));
+}
+
 // A program that goes on: its queue never empties, and none of what it adds is of the window. A
 // forced flush beside threads that record can damage their records, and has crashed a process.
 TEST_F(CudaStopTest, WhatIsLaunchedAfterTheEndIsNotLostAndForcesNothing) {
@@ -377,17 +398,27 @@ TEST_F(CudaKernelsStayTest, WhatCuptiHoldsInAHangIsTakenBackAfterIt) {
 
 // Another profiler has registered its callbacks, and CUPTI returned the buffer to it.
 TEST_F(CudaKernelsStayTest, ABufferThatAnotherProfilerGotIsMissedOnce) {
-  options_.limits.work_in_flight = absl::Milliseconds(50);
-  options_.cupti_library = UseVersion(24);
-  Begin();
-  auto* const taken = static_cast<uint8_t*>(gpu().Take());
-  ASSERT_NE(taken, nullptr);
-  taken[0] = kKindKernel;
-  Finish();
-  EXPECT_EQ(session().report().state, CollectorState::kDegraded);
-  EXPECT_THAT(session().report().reason, HasSubstr("1 buffers with records did not come back"));
-  for (int i = 0; i < 2; ++i) Capture();
-  gpu().Return(taken, nullptr, 0);
+  for (const uint32_t version : {24, 27}) {
+    SCOPED_TRACE(version);
+    driver_.reset();
+    collector_.reset();
+    options_.limits.work_in_flight = absl::Milliseconds(50);
+    options_.cupti_library = UseVersion(version);
+    Begin();
+    auto* const taken = static_cast<uint8_t*>(gpu().Take());
+    ASSERT_NE(taken, nullptr);
+    taken[0] = kKindKernel;
+    Finish();
+    EXPECT_EQ(session().report().state, CollectorState::kDegraded);
+    EXPECT_THAT(session().report().reason, HasSubstr("1 buffers with records did not come back"));
+    // At the end; and as the pool takes back what CUPTI holds, where it can.
+    const uint64_t forced = gpu().Calls(kForcedWhileTraced);
+    EXPECT_EQ(forced, version == 24 ? 1u : 2u);
+    for (int i = 0; i < 2; ++i) Capture();
+    EXPECT_EQ(gpu().Calls(kForcedWhileTraced), forced);
+    gpu().Return(taken, nullptr, 0);
+    LeaveGpu();
+  }
 }
 
 TEST_F(CudaKernelsStayTest, AndNowhereElse) {
