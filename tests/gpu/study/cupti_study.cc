@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What CUPTI does to a process beside threads that use the GPU, without any part of jobscope:
-// docs/gpu_tests.md, "CUPTI without jobscope". Attaches and detaches it as the CUDA collector does,
-// and prints what came of it. A crash ends in a backtrace and exit code 100 + the signal.
+// docs/gpu_tests.md, "CUPTI without jobscope". Attaches and detaches it as a profiler does, and
+// prints what came of it. A crash ends in a backtrace and exit code 100 + the signal.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <signal.h>
@@ -89,9 +89,9 @@ struct Buffers {
   std::atomic<bool> idle{true};
   std::atomic<int64_t> kernels{0};
   std::atomic<int64_t> records{0};
-  std::atomic<int64_t> damaged{0};  // buffers
-  int64_t returned = 0;             // watched ones
-  int64_t written_to = 0;           // of these, after their return
+  std::atomic<int64_t> not_read_to_their_end{0};
+  int64_t returned = 0;    // watched ones
+  int64_t written_to = 0;  // of these, after their return
 };
 Buffers& buffers() {
   static auto* const buffers = new Buffers;
@@ -124,7 +124,7 @@ void Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffer, size_t /*
       std::memcpy(&kind, record, sizeof(kind));
       if (kind == cuda::kKindConcurrentKernel) ++all.kernels;
     }
-    if (result != cuda::kCuptiMaxLimitReached) ++all.damaged;
+    if (result != cuda::kCuptiMaxLimitReached) ++all.not_read_to_their_end;
   }
   if (all.watch && valid > 0) {  // and is not lent again
     std::memcpy(all.copies + number * kBufferBytes, buffer, kBufferBytes);
@@ -235,7 +235,6 @@ class Program {
   std::vector<std::thread> threads_;
 };
 
-// Attaches and detaches CUPTI as the CUDA collector does.
 class Profiler {
  public:
   Profiler(const Options& options, std::mutex* recording)
@@ -351,10 +350,11 @@ int Main(int argc, char** argv) {
   const Buffers& all = buffers();
   std::printf(
       "{\"captures\": %d, \"rounds\": %lld, \"records\": %lld, \"kernels\": %lld, "
-      "\"damaged_buffers\": %lld, \"watched_buffers\": %lld, \"written_after_return\": %lld}\n",
+      "\"not_read_to_their_end\": %lld, \"watched_buffers\": %lld, \"written_after_return\": "
+      "%lld}\n",
       options.captures, static_cast<long long>(program.rounds()),
       static_cast<long long>(all.records), static_cast<long long>(all.kernels),
-      static_cast<long long>(all.damaged), static_cast<long long>(all.returned),
+      static_cast<long long>(all.not_read_to_their_end), static_cast<long long>(all.returned),
       static_cast<long long>(all.written_to));
   return 0;
 }
