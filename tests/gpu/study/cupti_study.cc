@@ -329,7 +329,8 @@ int Main(int argc, char** argv) {
   app.add_flag("--never_force", options.never_force, "force no flush");
   app.add_flag("--per_thread", options.per_thread, "a buffer for each thread, from 12.8 on");
   app.add_flag("--null_between", options.null_between, "no buffers between captures, from 12.9 on");
-  app.add_flag("--watch", options.watch, "count returned buffers that CUPTI writes to");
+  app.add_flag("--watch", options.watch,
+               "count returned buffers that CUPTI writes to; for some 200 captures");
   app.add_flag("--between_recordings", options.between_recordings,
                "attach only while no graph is being recorded");
   CLI11_PARSE(app, argc, argv);
@@ -348,14 +349,16 @@ int Main(int argc, char** argv) {
   Profiler profiler(options, &recording);
   for (int i = 0; i < options.captures; ++i) profiler.Capture();
   const Buffers& all = buffers();
-  std::printf(
-      "{\"captures\": %d, \"rounds\": %lld, \"records\": %lld, \"kernels\": %lld, "
-      "\"not_read_to_their_end\": %lld, \"watched_buffers\": %lld, \"written_after_return\": "
-      "%lld}\n",
-      options.captures, static_cast<long long>(program.rounds()),
-      static_cast<long long>(all.records), static_cast<long long>(all.kernels),
-      static_cast<long long>(all.not_read_to_their_end), static_cast<long long>(all.returned),
-      static_cast<long long>(all.written_to));
+  const auto print = [](const char* name, int64_t value) {
+    std::printf("%s %lld\n", name, static_cast<long long>(value));
+  };
+  print("captures", options.captures);
+  print("rounds", program.rounds());
+  print("records", all.records);
+  print("kernels", all.kernels);
+  print("not_read_to_their_end", all.not_read_to_their_end);
+  print("watched", all.returned);
+  print("written_after_return", all.written_to);
   return 0;
 }
 
