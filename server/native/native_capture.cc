@@ -9,7 +9,6 @@
 #include "common/log/log.h"
 #include "server/limits.h"
 #include "server/native/native_captures.h"
-#include "server/rpc/grpc_timer.h"
 
 namespace jobscope {
 
@@ -100,7 +99,7 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
                                                               uint64_t next_item) {
   std::shared_ptr<StreamCall> cut;
   std::shared_ptr<xspace::Store> store;
-  std::unique_ptr<grpc::Alarm> hold_alarm;
+  std::unique_ptr<GrpcTimer> hold_alarm;
   StreamId id = 0;
   bool wants_slot = false;
   {

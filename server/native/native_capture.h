@@ -5,8 +5,6 @@
 #ifndef SERVER_NATIVE_NATIVE_CAPTURE_H_
 #define SERVER_NATIVE_NATIVE_CAPTURE_H_
 
-#include <grpcpp/alarm.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,6 +21,7 @@
 #include "server/native/item_ledger.h"
 #include "server/native/step_progress.h"
 #include "server/native/stream_waker.h"
+#include "server/rpc/grpc_timer.h"
 #include "server/rpc/stream_call.h"
 #include "server/services/step_source.h"
 #include "server/session/session_manager.h"
@@ -111,7 +110,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   struct Remains {
     std::shared_ptr<xspace::Store> store;
     std::shared_ptr<void> slot;
-    std::unique_ptr<grpc::Alarm> hold_alarm;
+    std::unique_ptr<GrpcTimer> hold_alarm;
     bool forget = false;  // also forget the capture itself
     std::string why;      // for clients that fetch the capture later; empty: none can
     uint64_t items = 0;   // items that no client has received and one may want
@@ -157,7 +156,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   // Without a stream: when the recording ends, or when held items are dropped. An alarm whose
   // number differs from `hold_` is void.
   uint64_t hold_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::unique_ptr<grpc::Alarm> hold_alarm_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<GrpcTimer> hold_alarm_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace jobscope

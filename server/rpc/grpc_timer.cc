@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/grpc_timer.h"
 
+#include <grpcpp/alarm.h>
+
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/clock/monotonic.h"
 #include "rpc/deadline.h"
 
 namespace jobscope {
+namespace {
+
+// A cancelled timer that is due sooner expires without effect; gRPC's alarm is cancelled only for
+// one that would occupy memory for longer. gRPC puts the callback of a cancelled alarm into the
+// queue of the executor's thread that cancels it, and starts another thread, up to two per
+// processor, when three are in one queue. If the system refuses the thread, gRPC uses its queue all
+// the same, and nothing in it ever runs: neither a wake-up nor the rest of a connection's work.
+constexpr absl::Duration kLeftToExpire = absl::Seconds(5);
+
+}  // namespace
 
 void RunSoon(std::function<void()> body) {
   struct Hop {
@@ -25,12 +40,52 @@ void RunSoon(std::function<void()> body) {
   });
 }
 
-std::unique_ptr<grpc::Alarm> RunAfter(absl::Duration delay, std::function<void()> body) {
-  auto alarm = std::make_unique<grpc::Alarm>();
-  alarm->Set(DeadlineIn(delay), [body = std::move(body)](bool expired) {
-    if (expired) body();
-  });
-  return alarm;
+// Shared by the timer and the alarm's callback.
+struct GrpcTimer::Wait {
+  void OnAlarm(bool expired) {
+    std::shared_ptr<grpc::Alarm> last;  // its callback owns this
+    std::function<void()> run;
+    {
+      const absl::MutexLock lock(&mutex);
+      last.swap(alarm);
+      run.swap(body);
+    }
+    if (expired && run) run();
+  }
+
+  absl::Mutex mutex;
+  std::function<void()> body ABSL_GUARDED_BY(mutex);  // empty: it has begun, or is cancelled
+  std::shared_ptr<grpc::Alarm> alarm ABSL_GUARDED_BY(mutex);  // null: it has expired
+};
+
+GrpcTimer::GrpcTimer(std::shared_ptr<Wait> wait, absl::Time due)
+    : wait_(std::move(wait)), due_(due) {}
+
+GrpcTimer::~GrpcTimer() { Cancel(); }
+
+void GrpcTimer::Cancel() {
+  std::function<void()> body;  // destroyed without the lock
+  std::shared_ptr<grpc::Alarm> alarm;
+  {
+    const absl::MutexLock lock(&wait_->mutex);
+    body.swap(wait_->body);
+    if (due_ - SteadyNow() > kLeftToExpire) alarm = wait_->alarm;
+  }
+  if (alarm != nullptr) alarm->Cancel();
+}
+
+std::unique_ptr<GrpcTimer> RunAfter(absl::Duration delay, std::function<void()> body) {
+  auto wait = std::make_shared<GrpcTimer::Wait>();
+  // The callback may run, and release the alarm, before Set has returned.
+  const auto alarm = std::make_shared<grpc::Alarm>();
+  {
+    const absl::MutexLock lock(&wait->mutex);
+    wait->body = std::move(body);
+    wait->alarm = alarm;
+  }
+  std::unique_ptr<GrpcTimer> timer(new GrpcTimer(wait, SteadyNow() + delay));
+  alarm->Set(DeadlineIn(delay), [wait](bool expired) { wait->OnAlarm(expired); });
+  return timer;
 }
 
 }  // namespace jobscope

@@ -4,8 +4,6 @@
 #ifndef SERVER_RPC_GRPC_TIMER_H_
 #define SERVER_RPC_GRPC_TIMER_H_
 
-#include <grpcpp/alarm.h>
-
 #include <functional>
 #include <memory>
 
@@ -17,10 +15,30 @@ namespace jobscope {
 // threads that must not be delayed. Costs the caller a few microseconds.
 void RunSoon(std::function<void()> body);
 
-// Runs `body` once after `delay`, unless the alarm is destroyed first. `body` may run while the
-// alarm is being destroyed, and may destroy it: it must own the objects that it uses, by a
-// weak_ptr if they own the alarm.
-std::unique_ptr<grpc::Alarm> RunAfter(absl::Duration delay, std::function<void()> body);
+// A function that runs later. Thread-safe.
+class GrpcTimer {
+ public:
+  ~GrpcTimer();  // cancels it
+  GrpcTimer(const GrpcTimer&) = delete;
+  GrpcTimer& operator=(const GrpcTimer&) = delete;
+
+  // Releases the function, unless it has begun to run. Starts no thread of gRPC's if it was due
+  // within 5 s.
+  void Cancel();
+
+ private:
+  friend std::unique_ptr<GrpcTimer> RunAfter(absl::Duration delay, std::function<void()> body);
+  struct Wait;
+  GrpcTimer(std::shared_ptr<Wait> wait, absl::Time due);
+
+  const std::shared_ptr<Wait> wait_;
+  const absl::Time due_;  // SteadyNow
+};
+
+// Runs `body` once after `delay`, unless the timer is destroyed first. `body` may run while the
+// timer is being destroyed, and may destroy it: it must own the objects that it uses, by a
+// weak_ptr if they own the timer.
+std::unique_ptr<GrpcTimer> RunAfter(absl::Duration delay, std::function<void()> body);
 
 }  // namespace jobscope
 

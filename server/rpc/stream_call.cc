@@ -9,7 +9,6 @@
 #include "absl/time/clock.h"
 #include "common/clock/clock.h"
 #include "common/clock/monotonic.h"
-#include "server/rpc/grpc_timer.h"
 #include "server/rpc/peer.h"
 #include "server/rpc/unary_call.h"
 #include "server/security/audit.h"

@@ -4,7 +4,6 @@
 #ifndef SERVER_RPC_STREAM_CALL_H_
 #define SERVER_RPC_STREAM_CALL_H_
 
-#include <grpcpp/alarm.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
@@ -19,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/rpc/call_registry.h"
+#include "server/rpc/grpc_timer.h"
 
 namespace jobscope {
 
@@ -128,8 +128,8 @@ class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCa
   bool writing_ = false;
   bool lost_ = false;
   absl::Duration tick_interval_ = absl::InfiniteDuration();
-  std::unique_ptr<grpc::Alarm> tick_;
-  std::unique_ptr<grpc::Alarm> cut_off_;
+  std::unique_ptr<GrpcTimer> tick_;
+  std::unique_ptr<GrpcTimer> cut_off_;
 
   absl::Mutex mutex_;
   unsigned events_ ABSL_GUARDED_BY(mutex_) = 0;

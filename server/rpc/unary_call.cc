@@ -14,7 +14,6 @@
 #include "rpc/error_details.h"
 #include "rpc/server_ended.h"
 #include "server/limits.h"
-#include "server/rpc/grpc_timer.h"
 #include "server/rpc/peer.h"
 #include "server/security/audit.h"
 
@@ -122,7 +121,7 @@ void UnaryCall::CutOff() {
 
 void UnaryCall::OnDone() {
   std::shared_ptr<void> held;  // released outside of the lock, like the alarm
-  std::unique_ptr<grpc::Alarm> cut_off;
+  std::unique_ptr<GrpcTimer> cut_off;
   absl::MutexLock lock(&mutex_);
   context_ = nullptr;
   held.swap(held_);

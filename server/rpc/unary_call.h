@@ -5,7 +5,6 @@
 #ifndef SERVER_RPC_UNARY_CALL_H_
 #define SERVER_RPC_UNARY_CALL_H_
 
-#include <grpcpp/alarm.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
@@ -21,6 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/rpc/call_registry.h"
+#include "server/rpc/grpc_timer.h"
 
 namespace jobscope {
 
@@ -95,7 +95,7 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);  // null after OnDone
   std::shared_ptr<void> held_ ABSL_GUARDED_BY(mutex_);
   absl::Duration limit_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<grpc::Alarm> cut_off_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<GrpcTimer> cut_off_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Converts a status: absl's codes are gRPC's. Makes the text printable and short enough for a

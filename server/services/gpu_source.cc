@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/services/gpu_source.h"
 
-#include <grpcpp/alarm.h>
-
 #include <memory>
 #include <utility>
 
@@ -17,11 +15,11 @@ namespace {
 struct Wait {
   Mutex mutex;
   bool answered ABSL_GUARDED_BY(mutex) = false;
-  std::unique_ptr<grpc::Alarm> alarm ABSL_GUARDED_BY(mutex);
+  std::unique_ptr<GrpcTimer> alarm ABSL_GUARDED_BY(mutex);
   std::function<void()> then;
 
   void Answer() {
-    std::unique_ptr<grpc::Alarm> done_with;
+    std::unique_ptr<GrpcTimer> done_with;
     {
       const MutexLock lock(&mutex);
       if (std::exchange(answered, true)) return;

@@ -23,7 +23,7 @@ struct ContinuousProfiling::State {
     ProfileCall call;
     absl::Time since;  // steady
     uint64_t number = 0;
-    std::unique_ptr<grpc::Alarm> timer;
+    std::unique_ptr<GrpcTimer> timer;
   };
 
   absl::Status NotRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

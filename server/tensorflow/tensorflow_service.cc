@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/tensorflow/tensorflow_service.h"
 
-#include <grpcpp/alarm.h>
-
 #include <exception>
 #include <memory>
 #include <optional>
@@ -48,7 +46,7 @@ absl::Time Realtime() { return absl::FromUnixNanos(RealtimeNs()); }
 struct MonitorWait {
   MonitorCall call;
   MonitorSample before;
-  std::unique_ptr<grpc::Alarm> alarm;
+  std::unique_ptr<GrpcTimer> alarm;
 };
 
 }  // namespace
