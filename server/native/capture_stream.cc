@@ -134,6 +134,7 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
   auto capture = captures_->New(*std::move(options));
   if (!capture.ok()) return capture.status();
   capture_ = *std::move(capture);
+  TickEvery(kArmedInterval);  // also handles a wake-up for which memory ran out
   id_ = capture_->Submit(shared_from_this(), std::min(deadline_, SteadyNow() + kMaxQueueTime));
   return absl::OkStatus();
 }

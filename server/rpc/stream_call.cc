@@ -71,11 +71,16 @@ void StreamCall::Post(unsigned event) {
 void StreamCall::PostSoon(unsigned event) {
   {
     absl::MutexLock lock(&mutex_);
-    const bool on_its_way = events_ != 0;
     events_ |= event;
-    if (handling_ || on_its_way) return;
+    if (handling_ || run_is_due_) return;
+    run_is_due_ = true;
   }
-  RunSoon([self = shared_from_this()] { self->Post(0); });
+  try {
+    RunSoon([self = shared_from_this()] { self->Post(0); });
+  } catch (const std::exception&) {  // out of memory: the next event schedules it again
+    absl::MutexLock lock(&mutex_);
+    run_is_due_ = false;
+  }
 }
 
 void StreamCall::Run() {
@@ -84,6 +89,7 @@ void StreamCall::Run() {
     unsigned events = 0;
     {
       absl::MutexLock lock(&mutex_);
+      run_is_due_ = false;
       events = std::exchange(events_, 0);
       if (events == 0) {
         handling_ = false;
@@ -92,17 +98,32 @@ void StreamCall::Run() {
     }
     try {
       Handle(events);
-    } catch (const std::exception&) {  // out of memory: ends as if the client had disconnected
-      context_->TryCancel();
+    } catch (const std::exception&) {
+      EndWithoutMemory();
     }
   }
 }
 
+void StreamCall::EndWithoutMemory() {
+  if (finish_sent_) return;  // gRPC may have destroyed the context
+  lost_ = true;
+  if (!finished()) wanted_status_.emplace(absl::StatusCode::kResourceExhausted, "");
+  try {
+    context_->TryCancel();
+  } catch (const std::exception&) {  // the status also ends the call
+  }
+  // A write in progress ends now, and its event sends the status.
+  if (!writing_) SendStatus();
+}
+
 void StreamCall::Handle(unsigned events) {
-  if ((events & kCancelled) != 0) Lose();
-  if ((events & (kWritten | kWriteFailed)) != 0) {
+  const bool write_ended = (events & (kWritten | kWriteFailed)) != 0;
+  if (write_ended) {  // first: without this event, if a function below throws, no status is sent
     writing_ = false;
     write_buffer_.Clear();
+  }
+  if ((events & kCancelled) != 0) Lose();
+  if (write_ended) {
     if ((events & kWriteFailed) != 0) Lose();
     if (!finished()) OnSent();
   }
@@ -146,20 +167,20 @@ void StreamCall::Finish(absl::Status status) {
   if (!wanted_status_.has_value()) wanted_status_ = std::move(status);
 }
 
-// After Finish, gRPC's part of `this` may be destroyed at any time.
 void StreamCall::Advance() {
   if (finish_sent_) return;
   if (!writing_ && !finished()) {
     grpc::ByteBuffer message;
     if (NextMessage(&message) && !finished()) {
       write_buffer_.Swap(&message);
-      writing_ = true;
+      // Its end is handled after this. Without memory no write begins, and none is waited for.
       bridge_->StartWrite(&write_buffer_);
+      writing_ = true;
     }
   }
   if (!reading_ && !read_closed_ && !finished() && WantsMessage()) {
-    reading_ = true;
     bridge_->StartRead(&read_buffer_);
+    reading_ = true;
   }
   if (!finished()) return;
   if (writing_) {
@@ -169,12 +190,22 @@ void StreamCall::Advance() {
     });
     return;
   }
+  SendStatus();
+}
+
+// After Finish, gRPC's part of `this` may be destroyed at any time.
+void StreamCall::SendStatus() {
   finish_sent_ = true;
   tick_.reset();
-  registry_->audit().Write({KindOf(method_), method_, peer_, description_, SteadyNow() - started_,
-                            *wanted_status_, Outcome()});
+  grpc::Status status(static_cast<grpc::StatusCode>(wanted_status_->code()), "");
+  try {
+    status = ToGrpc(*wanted_status_);
+    registry_->audit().Write({KindOf(method_), method_, peer_, description_, SteadyNow() - started_,
+                              *wanted_status_, Outcome()});
+  } catch (const std::exception&) {  // out of memory: sends the status without its text
+  }
   registry_->Answered(shared_from_this());
-  bridge_->Finish(ToGrpc(*wanted_status_));
+  bridge_->Finish(status);
 }
 
 void StreamCall::TickEvery(absl::Duration interval) {

@@ -29,7 +29,8 @@ namespace jobscope {
 // outlives gRPC's part of the call.
 //
 // At most one read and one write are in progress. A stream is finished when its last write is done,
-// and cut off if the peer does not take that write within 5 s.
+// and cut off if the peer does not take that write within 5 s. If memory runs out in one of the
+// functions below, the stream ends as if the client had disconnected, without OnLost.
 class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCall> {
  public:
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -39,7 +40,7 @@ class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCa
   Reactor* Begin();
 
   // Signals that NextMessage has a message. Thread-safe; a thread of gRPC's handles it, never this
-  // call.
+  // call. Throws nothing: if memory runs out, the signal waits for the stream's next event.
   void Wake();
   void Abandon() override;
   const std::string& peer() const { return peer_; }
@@ -106,7 +107,11 @@ class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCa
   void Handle(unsigned events);
   void HandleRead(unsigned events);
   void Lose();
+  // Cancels the call and sends its status. Allocates nothing.
+  void EndWithoutMemory();
   void Advance();
+  // Throws nothing: gRPC keeps a call without a status open for ever.
+  void SendStatus();
   void ArmTick();
 
   CallRegistry* const registry_;  // valid until gRPC's OnDone
@@ -134,6 +139,7 @@ class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCa
   absl::Mutex mutex_;
   unsigned events_ ABSL_GUARDED_BY(mutex_) = 0;
   bool handling_ ABSL_GUARDED_BY(mutex_) = false;
+  bool run_is_due_ ABSL_GUARDED_BY(mutex_) = false;  // a thread of gRPC's is about to take events_
 };
 
 }  // namespace jobscope
