@@ -152,7 +152,7 @@ bool Fail(const CuptiApi& api) {
   Tracing tracing(&api, {}, std::make_shared<DetachedCaller>("cupti_probe"));
   const absl::Status status = tracing.Begin(absl::Seconds(20));
   std::printf("session: %s\n", std::string(status.message()).c_str());
-  if (status.ok()) (void)tracing.End(absl::Seconds(20));
+  if (status.ok()) (void)tracing.End(/*all_came=*/false, absl::Seconds(20));
   return guarded.before == kGuard && guarded.after == kGuard;
 }
 
