@@ -111,7 +111,9 @@ void CommonStart::Begin(size_t index, StartCall call) {
     account.clock_offset_ns = slot.clock->realtime_offset_ns;
     account.clock_uncertainty_ns = UncertaintyAt(*slot.clock, call.start_monotonic_ns);
   }
-  const absl::Time start = SteadyTime(call.start_monotonic_ns);
+  // A worker whose clock is unknown records as soon as it receives the call.
+  const bool at_once = slot.streams && !slot.clock.has_value();
+  const absl::Time start = at_once ? SteadyNow() : SteadyTime(call.start_monotonic_ns);
   roster_->Record(index, start, start + call.duration);
   slot.worker->Start(call);
 }

@@ -214,6 +214,19 @@ TEST_F(FanOutTest, ARecordingThatStartedIsNotRunTwice) {
   EXPECT_EQ(results[0].account.attempts, 1);
 }
 
+// A worker whose clock could not be measured begins before the common start, here almost a second.
+TEST_F(FanOutTest, ARecordingThatStartedBeforeTheOthersIsNotRunTwice) {
+  options_.delay = absl::Seconds(1);
+  Script dies;
+  dies.sync_fails = Status(StatusCode::UNIMPLEMENTED, "");
+  dies.capture = [](int) { return Status(StatusCode::UNAVAILABLE, "Socket closed"); };
+  const std::vector<WorkerResult> results = Run({dies});
+  EXPECT_FALSE(starts(0)[0].clock.has_value());
+  EXPECT_STREQ(Name(results[0].outcome.kind), "died");
+  EXPECT_STREQ(Name(results[0].outcome.phase), "record");
+  EXPECT_EQ(starts(0).size(), 1u);
+}
+
 TEST_F(FanOutTest, WhatCameBeforeADeathIsWritten) {
   Script dies;
   dies.capture = [](int) { return Status(StatusCode::UNAVAILABLE, "Socket closed"); };
