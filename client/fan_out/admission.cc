@@ -26,10 +26,22 @@ absl::Duration Milliseconds(uint64_t count) {
   return absl::Milliseconds(std::min<uint64_t>(count, INT64_MAX));
 }
 
+// Keeps only what the client itself has entered. The rest describes the process that answered the
+// last attempt, and another one may answer now.
+void ForgetProcess(ManifestWorker* account) {
+  ManifestWorker kept;
+  kept.address = std::move(account->address);
+  kept.name = std::move(account->name);
+  kept.protocol = account->protocol;
+  kept.warnings = std::move(account->warnings);
+  *account = std::move(kept);
+}
+
 }  // namespace
 
 Admission::Decision Admission::Decide(size_t index, const v1::DescribeResponse* response) {
   Slot& slot = (*roster_)[index];
+  ForgetProcess(&slot.result.account);
   if (response != nullptr) {
     if (const std::optional<size_t> twin = Twin(index, *response)) {
       ManifestWorker& account = slot.result.account;
