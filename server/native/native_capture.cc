@@ -2,6 +2,8 @@
 #include "server/native/native_capture.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,18 @@
 #include "server/native/native_captures.h"
 
 namespace jobscope {
+namespace {
+
+// Like CancelledError; without the message if memory has run out.
+absl::Status TryCancelledError(const char* message) {
+  try {
+    return absl::CancelledError(message);
+  } catch (const std::bad_alloc&) {
+    return absl::CancelledError("");
+  }
+}
+
+}  // namespace
 
 NativeCapture::NativeCapture(Dependencies dependencies, std::string key, SessionOptions options)
     : dependencies_(std::move(dependencies)), key_(std::move(key)), options_(std::move(options)) {}
@@ -147,6 +161,7 @@ void NativeCapture::OnSlot(std::shared_ptr<void> slot) {
 void NativeCapture::Detach(StreamId stream) {
   Remains remains;
   SessionTicket cancelled = 0;
+  SessionTicket ended = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (stream != stream_) return;
@@ -158,20 +173,23 @@ void NativeCapture::Detach(StreamId stream) {
       HoldLocked(&remains);
     } else if (phase_ != Phase::kStarted || closed) {
       dropping_ =
-          absl::CancelledError(phase_ == Phase::kStarted ? "the profiler server has ended"
-                                                         : "its stream was lost before the start");
+          TryCancelledError(phase_ == Phase::kStarted ? "the profiler server has ended"
+                                                      : "its stream was lost before the start");
       cancelled = ticket_;
     } else {
       const uint64_t now_ns = MonotonicNow();
       const auto resume_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(dependencies_.resume));
       dependencies_.sessions->SetClientLost(ticket_, ClientLost{now_ns, now_ns + resume_ns});
       ++hold_;
-      hold_alarm_ = RunAfter(dependencies_.resume, [weak = weak_from_this(), hold = hold_] {
+      hold_alarm_ = TryRunAfter(dependencies_.resume, [weak = weak_from_this(), hold = hold_] {
         if (const auto self = weak.lock()) self->OnResumeTimeOver(hold);
       });
+      // Nothing would end the recording later.
+      if (hold_alarm_ == nullptr) ended = ticket_;
     }
   }
   if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
+  if (ended != 0) (void)dependencies_.sessions->StopTicket(ended, EndedBy::kClientLost);
   Discard(std::move(remains));
 }
 
@@ -340,9 +358,11 @@ void NativeCapture::HoldLocked(Remains* remains) {
     return;
   }
   ++hold_;
-  hold_alarm_ = RunAfter(dependencies_.hold, [weak = weak_from_this(), hold = hold_] {
+  hold_alarm_ = TryRunAfter(dependencies_.hold, [weak = weak_from_this(), hold = hold_] {
     if (const auto self = weak.lock()) self->OnHoldOver(hold);
   });
+  // Nothing would discard it later. A text this short needs no memory.
+  if (hold_alarm_ == nullptr) LetGoLocked("lacked memory", /*unasked=*/true, remains);
 }
 
 void NativeCapture::OnHoldOver(uint64_t hold) {
@@ -386,13 +406,16 @@ void NativeCapture::LetGoLocked(std::string why, bool unasked, Remains* remains)
 
 void NativeCapture::Discard(Remains remains) {
   if (!remains.forget) return;
-  if (remains.items > 0) {
+  try {
+    if (const auto captures = dependencies_.captures.lock()) {
+      captures->Forget(*this, remains.why);
+    }
+    if (remains.items == 0) return;
     Log(LogLevel::kWarning,
         absl::StrCat("the capture of session \"", options_.session_id, "\" for ", options_.peer,
                      " ", remains.why, "; ", remains.items, " items were not acknowledged"));
-  }
-  if (const auto captures = dependencies_.captures.lock()) {
-    captures->Forget(*this, std::move(remains.why));
+  } catch (const std::exception&) {
+    // Out of memory: it is forgotten, but without its reason, or without a line in the log.
   }
 }
 

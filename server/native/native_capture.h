@@ -63,7 +63,8 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   // Cuts the stream that was attached before. Returns FAILED_PRECONDITION (not started; already
   // released), INVALID_ARGUMENT (never sent) or NOT_FOUND (dropped).
   absl::StatusOr<StreamId> Resume(std::shared_ptr<StreamCall> stream, uint64_t next_item);
-  // The stream is lost. Ignores a stream that was cut, as do the functions below.
+  // The stream is lost. Ignores a stream that was cut, as do the functions below. If memory has run
+  // out, nothing waits for another stream: a recording ends at once, and items are not held.
   void Detach(StreamId stream);
   // The stream's client has everything, or wants no more: stops holding items.
   void Complete(StreamId stream);
@@ -129,6 +130,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   // `unasked`: a client may still want the capture, and the log says so.
   void LetGoLocked(std::string why, bool unasked, Remains* remains)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `this` must be owned by the caller, too: forgets it.
   void Discard(Remains remains);
 
   const Dependencies dependencies_;

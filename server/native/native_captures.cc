@@ -88,7 +88,7 @@ absl::StatusOr<std::shared_ptr<NativeCapture>> NativeCaptures::Find(absl::string
       "has ended");
 }
 
-void NativeCaptures::Forget(const NativeCapture& capture, std::string why) {
+void NativeCaptures::Forget(const NativeCapture& capture, const std::string& why) {
   std::shared_ptr<NativeCapture> last;  // not destroyed under the lock
   absl::MutexLock lock(&mutex_);
   const auto found = std::find_if(captures_.begin(), captures_.end(),
@@ -97,7 +97,7 @@ void NativeCaptures::Forget(const NativeCapture& capture, std::string why) {
   last = std::move(*found);
   captures_.erase(found);
   if (why.empty()) return;
-  gone_.push_back({capture.key(), std::move(why)});
+  gone_.push_back({capture.key(), why});
   if (gone_.size() > kMaxGone) gone_.pop_front();
 }
 

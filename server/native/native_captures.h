@@ -48,7 +48,7 @@ class NativeCaptures : public std::enable_shared_from_this<NativeCaptures> {
   // key, whatever it has in common with a right one.
   absl::StatusOr<std::shared_ptr<NativeCapture>> Find(absl::string_view key) const;
   // `why` completes "the capture ..."; empty: no client knows its key.
-  void Forget(const NativeCapture& capture, std::string why);
+  void Forget(const NativeCapture& capture, const std::string& why);
 
   // Drops every capture that is over and does not hold the slot.
   void Evict();

@@ -6,6 +6,8 @@
 
 #include <functional>
 #include <memory>
+#include <new>
+#include <utility>
 
 #include "absl/time/time.h"
 
@@ -39,6 +41,17 @@ class GrpcTimer {
 // timer is being destroyed, and may destroy it: it must own the objects that it uses, by a
 // weak_ptr if they own the timer.
 std::unique_ptr<GrpcTimer> RunAfter(absl::Duration delay, std::function<void()> body);
+
+// The same, but returns null if memory has run out, which copying `body` needs, too: for callers
+// that must then act at once.
+template <typename Body>
+std::unique_ptr<GrpcTimer> TryRunAfter(absl::Duration delay, Body body) {
+  try {
+    return RunAfter(delay, std::move(body));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 
 }  // namespace jobscope
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A capture whose stream is lost while memory is short: nothing of it stays for ever.
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "server/native/native_capture.h"
+#include "server/native/native_captures.h"
+#include "tests/failing_memory.h"
+#include "tests/server/service_fixture.h"
+
+namespace jobscope {
+namespace {
+
+const pthread_t g_test_thread = pthread_self();
+bool IsTestThread() { return pthread_equal(pthread_self(), g_test_thread) != 0; }
+
+// From the first allocation on; the parameter: how many fail.
+class NativeCaptureMemory : public ServiceFixture, public ::testing::WithParamInterface<int> {
+ protected:
+  NativeCaptureMemory() {
+    NativeCaptureLimits limits;
+    limits.hold = limits.resume = absl::Hours(1);  // what ends is not ended by a timer
+    captures_ = NativeCaptures::Make(
+        sessions_, [] { return StepHistory(); }, limits);
+  }
+
+  void Arm() {
+    SessionOptions options;
+    options.session_id = "s";
+    options.on_command = true;
+    capture_ = *captures_->New(std::move(options));
+    stream_ = capture_->Submit(/*stream=*/nullptr, absl::InfiniteFuture());
+    ASSERT_TRUE(AwaitPhase(NativeCapture::Phase::kArmed));
+  }
+  void Start(absl::Duration duration) {
+    Arm();
+    StartCommand command;
+    command.duration = duration;
+    capture_->Start(std::move(command));
+    ASSERT_TRUE(Eventually([this] { return capture_->Look(stream_).recording; }));
+  }
+  bool AwaitPhase(NativeCapture::Phase phase) {
+    return Eventually([this, phase] { return capture_->Look(stream_).phase == phase; });
+  }
+  void DetachWithoutMemory() {
+    FailAllocations(1, GetParam(), &IsTestThread);
+    EXPECT_NO_THROW(capture_->Detach(stream_));
+    EXPECT_LT(StopFailing(), GetParam()) << "no allocation failed";
+  }
+
+  std::shared_ptr<NativeCaptures> captures_;
+  std::shared_ptr<NativeCapture> capture_;
+  NativeCapture::StreamId stream_ = 0;
+};
+
+TEST_P(NativeCaptureMemory, AnArmedCaptureEnds) {
+  Arm();
+  DetachWithoutMemory();
+  EXPECT_TRUE(AwaitIdle());
+  EXPECT_TRUE(Eventually([this] { return captures_->size() == 0; }));
+}
+
+TEST_P(NativeCaptureMemory, ARecordingEndsAndIsHeld) {
+  Start(absl::Hours(1));
+  DetachWithoutMemory();
+  EXPECT_TRUE(AwaitPhase(NativeCapture::Phase::kOver));
+  EXPECT_TRUE(AwaitIdle());
+  EXPECT_EQ(captures_->size(), 1u);
+  EXPECT_TRUE(capture_->Evict("the test"));
+}
+
+TEST_P(NativeCaptureMemory, WhatIsOverIsNotHeld) {
+  Start(absl::Milliseconds(1));
+  ASSERT_TRUE(AwaitPhase(NativeCapture::Phase::kOver));
+  DetachWithoutMemory();
+  EXPECT_TRUE(AwaitIdle());
+  EXPECT_EQ(captures_->size(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Failures, NativeCaptureMemory, ::testing::Values(1, 1'000'000));
+
+}  // namespace
+}  // namespace jobscope
