@@ -324,8 +324,16 @@ void CudaSession::Detach() {
   }
 }
 
+// A call that hangs cannot tell it.
+bool CudaSession::KernelsStay() const {
+  if (StateLog::Get().fatal()) return false;  // CUPTI has detached itself
+  return LeftKinds::Get().kernels_stay() ||
+         (abandoned_ && LeftKinds::NeverDisable(api_->version, kKindConcurrentKernel));
+}
+
 CollectorReport CudaSession::Report() {
   Detach();
+  if (KernelsStay()) report_.warnings.push_back(KernelsStayWarning(api_->version));
   return report_;
 }
 

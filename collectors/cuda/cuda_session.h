@@ -91,6 +91,8 @@ class CudaSession {
   void Abandon();
   // Unsubscribes, and finalizes CUPTI if that is wanted and safe.
   void Detach();
+  // Whether CUPTI goes on tracing kernels after the session.
+  bool KernelsStay() const;
   void CloseAccount();
   void AddWarnings();
   void Degrade(std::string reason);

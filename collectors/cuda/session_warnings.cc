@@ -5,12 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "collectors/cuda/libraries/cupti_api.h"
 
 namespace jobscope::cuda {
 namespace {
 
 // Share of kernels that begin before their launch, above which a warning is due.
 constexpr double kMaxEarlyShare = 1e-4;
+
+// Whether a CUDA graph that is being recorded from a stream as CUPTI is attached crashes the process
+// when it is destroyed. Observed with 12.8.90 and 12.9.79, and not with 12.4, 12.6 and 13.0.1.
+bool CrashesRecordings(uint32_t version) { return version >= kCupti12_8 && version < kCupti13_0; }
 
 }  // namespace
 
@@ -42,6 +47,17 @@ std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
                                     "clock is off"));
   }
   return warnings;
+}
+
+std::string KernelsStayWarning(uint32_t version) {
+  return absl::StrCat(
+      "CUPTI ", CuptiVersionText(version),
+      " goes on tracing kernels after the capture, which may slow the job a little: to switch "
+      "that off can block a process that uses CUDA graphs for ever, before CUDA 13.0 update 1",
+      CrashesRecordings(version)
+          ? "; it can crash a process that is recording a CUDA graph as a capture begins: capture "
+            "when the program has built its graphs, or use a libcupti of CUDA 13"
+          : "");
 }
 
 }  // namespace jobscope::cuda

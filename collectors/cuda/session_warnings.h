@@ -5,6 +5,7 @@
 #define COLLECTORS_CUDA_SESSION_WARNINGS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ namespace jobscope::cuda {
 std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
                                          const SessionAccount& account, size_t clock_steps,
                                          const LaunchOrder& order);
+
+// For a CUPTI of that version whose kernels stay traced.
+std::string KernelsStayWarning(uint32_t version);
 
 }  // namespace jobscope::cuda
 

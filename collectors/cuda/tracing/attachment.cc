@@ -52,10 +52,6 @@ constexpr uint32_t kAllDevices = 2;
 constexpr int kTakeBackRounds = 4;
 constexpr absl::Duration kTakeBackEvery = absl::Milliseconds(3);
 
-// Whether a CUDA graph that is being recorded from a stream as CUPTI is attached crashes the process
-// when it is destroyed. Observed with 12.8.90 and 12.9.79, and not with 12.4, 12.6 and 13.0.1.
-bool CrashesRecordings(uint32_t version) { return version >= kCupti12_8 && version < kCupti13_0; }
-
 // After a fatal error CUPTI detaches from the process, as cuptiFinalize does. Any later call could
 // attach it again.
 bool Gone() { return StateLog::Get().fatal(); }
@@ -237,15 +233,6 @@ void Attachment::Unsubscribe() {
 void Attachment::Detach(bool finalize, absl::Duration wait) {
   TakeBack();
   if (!finalize || !Finalize(wait)) Unsubscribe();
-  if (!LeftKinds::Get().kernels_stay()) return;
-  report_.Warn(absl::StrCat(
-      "CUPTI ", CuptiVersionText(api_->version),
-      " goes on tracing kernels after the capture, which may slow the job a little: to switch "
-      "that off can block a process that uses CUDA graphs for ever, before CUDA 13.0 update 1",
-      CrashesRecordings(api_->version)
-          ? "; it can crash a process that is recording a CUDA graph as a capture begins: capture "
-            "when the program has built its graphs, or use a libcupti of CUDA 13"
-          : ""));
 }
 
 bool Attachment::Finalize(absl::Duration wait) {
