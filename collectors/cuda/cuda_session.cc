@@ -268,6 +268,8 @@ void CudaSession::CloseAccount() {
   if (const uint64_t refused = writer_.refused(); refused > 0) {
     account_.Lose(LossCause::kStoreFull, refused);
   }
+  account_.allocations_left_out = writer_.allocations_left_out();
+  account_.unnamed_kernels = kernels_.unnamed();
   account_.FillReport(&report_);
 }
 

@@ -28,6 +28,9 @@ struct SessionAccount {
   uint64_t unreadable_buffers = 0;
   uint64_t discarded_records = 0;
   uint64_t unread_records = 0;  // in buffers that could not be read in time
+  // Events in the trace for which a table of the session had no room.
+  uint64_t allocations_left_out = 0;  // of the totals of memory
+  uint64_t unnamed_kernels = 0;
 
   void Lose(LossCause cause, uint64_t count = 1) { lost_by_cause[cause] += count; }
   // Counts a record whose launch is unknown.

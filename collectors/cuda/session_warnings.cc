@@ -35,6 +35,11 @@ std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
       "buffers of another profiler came to jobscope, which had replaced its callbacks in CUPTI: "
       "that profiler has lost their records");
   add(account.unreadable_buffers, "buffers could not be read to their end");
+  add(account.allocations_left_out,
+      "memory allocations are not in the totals of GPU memory: the capture followed as many live "
+      "ones as it can; record for a shorter time");
+  add(account.unnamed_kernels,
+      "kernels are called \"other kernels\": the capture had no room for more names of kernels");
   for (const auto& [kind, count] : account.unknown_kinds) {
     warnings.push_back(absl::StrCat(count, " records of CUPTI's kind ", kind, " were left out"));
   }

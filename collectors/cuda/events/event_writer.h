@@ -65,6 +65,8 @@ class EventWriter {
 
   uint64_t appended() const;
   uint64_t refused() const;
+  // Number of allocations that the totals of memory leave out.
+  uint64_t allocations_left_out() const { return memory_.left_out(); }
 
  private:
   using Line = std::unique_ptr<xspace::SegmentBuilder>;

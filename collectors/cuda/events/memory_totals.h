@@ -4,6 +4,7 @@
 #ifndef COLLECTORS_CUDA_EVENTS_MEMORY_TOTALS_H_
 #define COLLECTORS_CUDA_EVENTS_MEMORY_TOTALS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -17,6 +18,10 @@ namespace jobscope::cuda {
 // memory of the GPU whose context allocated it. Belongs to the collector's thread.
 class MemoryTotals {
  public:
+  // Bounds the blocks that are followed at one time, of 33 bytes each in a table that is half full
+  // or fuller. The totals leave out further ones, as they do blocks from before the capture.
+  static constexpr size_t kMaxBlocks = size_t{1} << 18;
+
   // The block that a record allocates or releases, and the totals of its GPU and kind after that.
   struct Change {
     int64_t bytes = 0;
@@ -25,6 +30,8 @@ class MemoryTotals {
     int64_t peak = 0;
   };
   Change Apply(const Activity& memory);
+  // Number of allocations that the totals leave out.
+  uint64_t left_out() const { return left_out_; }
 
  private:
   struct Totals {
@@ -38,6 +45,7 @@ class MemoryTotals {
 
   std::map<std::pair<uint32_t, uint8_t>, Totals> totals_;  // by GPU and kind
   HashMap<std::pair<uint32_t, uint64_t>, Block> blocks_;   // by GPU and address
+  uint64_t left_out_ = 0;
 };
 
 }  // namespace jobscope::cuda

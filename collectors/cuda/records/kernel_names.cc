@@ -50,17 +50,28 @@ std::string ShortKernelName(std::string_view name) {
   return text;
 }
 
+uint32_t KernelNames::Add(Entry entry) {
+  bytes_ += sizeof(entry) + entry.name.size() + entry.launch.size();
+  names_.push_back(std::move(entry));
+  return static_cast<uint32_t>(names_.size() - 1);
+}
+
 uint32_t KernelNames::Find(const char* symbol) {
   const std::string_view key = symbol == nullptr
                                    ? std::string_view()
                                    : std::string_view(symbol, strnlen(symbol, kMaxSymbolBytes));
   const auto found = by_symbol_.find(AbslView(key));
   if (found != by_symbol_.end()) return found->second;
-  const auto index = static_cast<uint32_t>(names_.size());
+  if (bytes_ >= kMaxBytes) {
+    if (!others_.has_value()) others_ = Add({"other kernels", "Launch other kernels"});
+    ++unnamed_;
+    return *others_;
+  }
   Entry entry;
   entry.name = KernelName(key);
   entry.launch = "Launch " + ShortKernelName(entry.name);
-  names_.push_back(std::move(entry));
+  const uint32_t index = Add(std::move(entry));
+  bytes_ += sizeof(std::string) + key.size();
   by_symbol_.emplace(std::string(key), index);
   return index;
 }

@@ -4,7 +4,9 @@
 #ifndef COLLECTORS_CUDA_RECORDS_KERNEL_NAMES_H_
 #define COLLECTORS_CUDA_RECORDS_KERNEL_NAMES_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +28,14 @@ std::string ShortKernelName(std::string_view name);
 // Demangles and stores each kernel symbol of a session once.
 class KernelNames {
  public:
+  // Bounds the symbols and their names: a program may compile kernels in each step. Further ones
+  // share the name "other kernels".
+  static constexpr size_t kMaxBytes = size_t{32} << 20;
+
   // Returns the index of a symbol's name; null becomes "kernel". Copies the string, up to 64 KiB.
   uint32_t Find(const char* symbol);
+  // Number of calls of Find that returned "other kernels".
+  uint64_t unnamed() const { return unnamed_; }
   const std::string& Name(uint32_t index) const { return names_[index].name; }
   const std::string& LaunchName(uint32_t index) const { return names_[index].launch; }
   size_t size() const { return names_.size(); }
@@ -37,8 +45,13 @@ class KernelNames {
     std::string name;
     std::string launch;
   };
+  uint32_t Add(Entry entry);
+
   HashMap<std::string, uint32_t> by_symbol_;
   std::vector<Entry> names_;
+  size_t bytes_ = 0;                // of both
+  std::optional<uint32_t> others_;  // index of "other kernels"
+  uint64_t unnamed_ = 0;
 };
 
 }  // namespace jobscope::cuda

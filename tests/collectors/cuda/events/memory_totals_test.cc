@@ -43,5 +43,23 @@ TEST(MemoryTotalsTest, ABlockFromBeforeTheCaptureIsNotInTheTotals) {
   EXPECT_EQ(released.allocated, 0);
 }
 
+TEST(MemoryTotalsTest, BlocksBeyondTheBoundAreLeftOutUntilOthersAreReleased) {
+  constexpr uint64_t kMost = MemoryTotals::kMaxBlocks;
+  MemoryTotals totals;
+  for (uint64_t i = 1; i <= kMost; ++i) totals.Apply(Memory(kMemoryAllocated, i, 2));
+  EXPECT_EQ(totals.left_out(), 0u);
+  const MemoryTotals::Change beyond = totals.Apply(Memory(kMemoryAllocated, kMost + 1, 2));
+  EXPECT_EQ(beyond.bytes, 2);
+  EXPECT_EQ(beyond.allocated, static_cast<int64_t>(2 * kMost));
+  EXPECT_EQ(totals.left_out(), 1u);
+  // What was not added is not subtracted either.
+  const int64_t rest = totals.Apply(Memory(kMemoryReleased, kMost + 1, 2)).allocated;
+  EXPECT_EQ(rest, static_cast<int64_t>(2 * kMost));
+  totals.Apply(Memory(kMemoryReleased, 1, 2));
+  const int64_t full = totals.Apply(Memory(kMemoryAllocated, kMost + 2, 2)).allocated;
+  EXPECT_EQ(full, static_cast<int64_t>(2 * kMost));
+  EXPECT_EQ(totals.left_out(), 1u);
+}
+
 }  // namespace
 }  // namespace jobscope::cuda

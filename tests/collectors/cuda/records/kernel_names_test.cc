@@ -28,5 +28,23 @@ TEST(KernelNamesTest, LaunchesAreCalledAfterTheShortName) {
   EXPECT_EQ(names.Name(names.Find(giant.c_str())).size(), kMaxNameBytes);
 }
 
+TEST(KernelNamesTest, KernelsBeyondTheBoundShareAName) {
+  KernelNames names;
+  const uint32_t first = names.Find("first");
+  const std::string giant(60'000, 'g');
+  for (int i = 0; i < 1000; ++i) names.Find((std::to_string(i) + giant).c_str());
+  const size_t size = names.size();
+  EXPECT_LT(size, 600u);
+  const uint64_t unnamed = names.unnamed();
+  EXPECT_GT(unnamed, 400u);
+  const uint32_t other = names.Find("one more");
+  EXPECT_EQ(names.Name(other), "other kernels");
+  EXPECT_EQ(names.LaunchName(other), "Launch other kernels");
+  EXPECT_EQ(names.Find("yet another"), other);
+  EXPECT_EQ(names.unnamed(), unnamed + 2);
+  EXPECT_EQ(names.Find("first"), first);
+  EXPECT_EQ(names.size(), size);
+}
+
 }  // namespace
 }  // namespace jobscope::cuda
