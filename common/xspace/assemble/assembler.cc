@@ -17,6 +17,7 @@
 #include "common/xspace/assemble/read_meter.h"
 #include "common/xspace/assemble/step_count.h"
 #include "common/xspace/segment/metadata_encoder.h"
+#include "common/xspace/segment/trace_planes.h"
 #include "common/xspace/wire/fields.h"
 #include "common/xspace/wire/wire.h"
 
@@ -30,6 +31,13 @@ constexpr uint64_t kMaxParts = 4096;
 // Space reserved for the text that gives the part's number.
 constexpr uint64_t kPartTextRoom = 256;
 
+// The stat of a launch that XProf takes for its GPU's index among the GPU planes of the file.
+constexpr std::string_view kGpuOfLaunch = "device_id";
+// Its name in a part that lacks one of these planes, where the index may mean another one: XProf
+// then shows no Launch Stats instead of those of another GPU. Of the same length: sizes stay.
+constexpr std::string_view kGpuOfLaunchInTrace = "gpu_index";
+static_assert(kGpuOfLaunch.size() == kGpuOfLaunchInTrace.size());
+
 // Sizes of one part.
 struct Layout {
   struct Plane {
@@ -38,6 +46,7 @@ struct Layout {
     std::vector<uint64_t> line_event_bytes;
   };
   std::vector<Plane> planes;
+  bool lacks_gpu = false;  // a GPU plane that another part has
   uint64_t size_bytes = 0;
   uint64_t events = 0;
 };
@@ -62,7 +71,7 @@ struct Assembler::State {
   uint64_t FixedBytes() const;
   std::string PartText(size_t part) const;
   Layout Measure(size_t part) const;
-  void WritePlane(const OutputPlane& plane, const Layout::Plane& layout, const Part& part,
+  void WritePlane(const Layout& layout, size_t index_of_plane, const Part& part,
                   OutputBuffer* out) const;
 };
 
@@ -156,6 +165,7 @@ Layout Assembler::State::Measure(size_t index_of_part) const {
       sizes.content_bytes += BytesFieldSize(plane.line_heads[i].size() + bytes);
     }
     sizes.present = events != 0 || !plane.needs_events;
+    layout.lacks_gpu = layout.lacks_gpu || !sizes.present;
     if (sizes.present) {
       layout.size_bytes += BytesFieldSize(sizes.content_bytes);
       layout.events += events;
@@ -182,12 +192,14 @@ void WriteBytesHeader(uint32_t field, uint64_t size, OutputBuffer* out) {
 
 }  // namespace
 
-void Assembler::State::WritePlane(const OutputPlane& plane, const Layout::Plane& layout,
-                                  const Part& part, OutputBuffer* out) const {
-  WriteBytesHeader(xspace_field::kPlanes, layout.content_bytes, out);
+void Assembler::State::WritePlane(const Layout& layout, size_t index_of_plane, const Part& part,
+                                  OutputBuffer* out) const {
+  const OutputPlane& plane = output.planes[index_of_plane];
+  const Layout::Plane& sizes = layout.planes[index_of_plane];
+  WriteBytesHeader(xspace_field::kPlanes, sizes.content_bytes, out);
   out->Copy(plane.head);
   for (size_t i = 0; i < plane.line_heads.size(); ++i) {
-    const uint64_t bytes = layout.line_event_bytes[i];
+    const uint64_t bytes = sizes.line_event_bytes[i];
     WriteBytesHeader(xplane_field::kLines, plane.line_heads[i].size() + bytes, out);
     out->Copy(plane.line_heads[i]);
     if (bytes == 0) continue;
@@ -202,7 +214,11 @@ void Assembler::State::WritePlane(const OutputPlane& plane, const Layout::Plane&
     }
     for (const std::string_view name : plane.indexed->stat_names) {
       entry.clear();
-      EncodeStatMetadata(name, &entry);
+      if (layout.lacks_gpu && plane.indexed->name == kHostPlaneName) {
+        EncodeStatMetadata(name, kGpuOfLaunch, kGpuOfLaunchInTrace, &entry);
+      } else {
+        EncodeStatMetadata(name, &entry);
+      }
       out->Copy(entry);
     }
     for (const std::string_view stats : plane.indexed->stats) out->Stable(stats);
@@ -281,9 +297,7 @@ absl::Status Assembler::Write(size_t index, ByteSink* sink) const {
   const Layout layout = state_->Measure(index);
   OutputBuffer out(sink, state_->meter.get());
   for (size_t i = 0; i < layout.planes.size(); ++i) {
-    if (layout.planes[i].present) {
-      state_->WritePlane(state_->output.planes[i], layout.planes[i], part, &out);
-    }
+    if (layout.planes[i].present) state_->WritePlane(layout, i, part, &out);
   }
   if (index == 0) {
     for (const OutputRawPlane& plane : state_->output.raw_planes) {

@@ -64,6 +64,12 @@ void EncodeStatMetadata(std::string_view bytes, std::string* out) {
   EncodeStatMetadata(name.id, name.name, out);
 }
 
+void EncodeStatMetadata(std::string_view bytes, std::string_view from, std::string_view to,
+                        std::string* out) {
+  const NameView name = ReadName(bytes);
+  EncodeStatMetadata(name.id, name.name == from ? to : name.name, out);
+}
+
 void EncodeStatMetadata(uint64_t id, std::string_view name, std::string* out) {
   protozero::pbf_writer plane(*out);
   protozero::pbf_writer entry(plane, xplane_field::kStatMetadata);

@@ -17,6 +17,9 @@ void EncodeEventMetadata(std::string_view bytes, std::string* out);
 
 // Appends the XPlane.stat_metadata entry of a jobscope.v1.Names.Name whose bytes have been checked.
 void EncodeStatMetadata(std::string_view bytes, std::string* out);
+// Does the same, but calls a stat whose name is `from` `to`.
+void EncodeStatMetadata(std::string_view bytes, std::string_view from, std::string_view to,
+                        std::string* out);
 // Does the same for a name of our own.
 void EncodeStatMetadata(uint64_t id, std::string_view name, std::string* out);
 

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -255,6 +257,43 @@ TEST_F(AssemblerTest, GpuPlanesWithoutEventsAreLeftOut) {
   EXPECT_EQ(FindPlane(space, "/device:GPU:0"), nullptr);
   EXPECT_NE(FindPlane(space, "/host:CPU"), nullptr);
   EXPECT_NE(FindPlane(space, "/device:CUSTOM:0"), nullptr);
+}
+
+bool HasStat(const XPlane& plane, const std::string& name) {
+  return std::any_of(plane.stat_metadata().begin(), plane.stat_metadata().end(),
+                     [&](const auto& entry) { return entry.second.name() == name; });
+}
+
+// XProf takes the device_id of a launch for an index into the GPU planes of the file.
+TEST_F(AssemblerTest, APartThatLacksAGpuPlaneHasNoIndexOfThem) {
+  names_.Stat(host_, "device_id");
+  SegmentBuilder host(&store_, host_, names_.Line(host_, 1, "main"), 1);
+  for (int64_t i = 0; i < 20'000; ++i) Add(&host, "step", i * 1'000'000, 900'000);
+  host.Flush();
+  for (const int64_t last_ps : {int64_t{2000}, int64_t{19'999'000'000}}) {
+    const std::string name = last_ps == 2000 ? "/device:GPU:0" : "/device:GPU:1";
+    const PlaneKey gpu = names_.Plane(name, 1);
+    names_.Stat(gpu, "device_id");
+    SegmentBuilder device(&store_, gpu, names_.Line(gpu, 7, "Stream #7"), 1);
+    SegmentEvent kernel;
+    kernel.duration_ps = 10;
+    kernel.metadata_id = names_.Event(gpu, "kernel");
+    for (const int64_t start_ps : {int64_t{1000}, last_ps}) {
+      kernel.start_ps = start_ps;
+      device.Add(kernel);
+    }
+    device.Flush();
+  }
+  AssembleOptions options;
+  options.part_limit_bytes = uint64_t{64} << 10;
+  const std::vector<XSpace> parts = AssembleAll(store_.Items(), options);
+  ASSERT_GT(parts.size(), 2U);
+  ASSERT_NE(FindPlane(parts.front(), "/device:GPU:0"), nullptr);
+  EXPECT_TRUE(HasStat(*FindPlane(parts.front(), "/host:CPU"), "device_id"));
+  ASSERT_EQ(FindPlane(parts.back(), "/device:GPU:0"), nullptr);
+  EXPECT_FALSE(HasStat(*FindPlane(parts.back(), "/host:CPU"), "device_id"));
+  EXPECT_TRUE(HasStat(*FindPlane(parts.back(), "/host:CPU"), "gpu_index"));
+  EXPECT_TRUE(HasStat(*FindPlane(parts.back(), "/device:GPU:1"), "device_id"));
 }
 
 // R8 holds in each part.
