@@ -292,6 +292,26 @@ TEST_F(CudaFailuresTest, AHangAtTheEndKeepsWhatThereIs) {
   }
 }
 
+// Whatever hangs, now or before.
+TEST_F(CudaFailuresTest, KernelsThatStayTracedAreSaidAlsoIfACallHangs) {
+  ExpectHangAtEnd();
+  for (const char* const function : {"cuptiUnsubscribe", "cuptiActivityFlushAll"}) {
+    SCOPED_TRACE(function);
+    driver_.reset();
+    collector_.reset();
+    options_.cupti_library = UseVersion(27);
+    Begin();
+    EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 27)));
+    gpu().Hang(function);
+    FinishInAHang(function);
+    EXPECT_THAT(session().report().warnings,
+                Contains(HasSubstr("goes on tracing kernels")).Times(1));
+    gpu().Release();
+    ExpectUnsubscribed();
+    LeaveGpu();
+  }
+}
+
 // The session stops waiting for Stop after 2 s.
 TEST_F(CudaFailuresTest, WhatThereIsNoTimeToReadAtTheEndIsCounted) {
   options_.limits.stop = absl::ZeroDuration();

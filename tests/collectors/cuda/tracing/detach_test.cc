@@ -162,27 +162,6 @@ TEST_F(CudaDetachTest, ACuptiThatFailsAtTheVeryEndTracesNoKernels) {
   Finish();
 }
 
-// Whatever hangs, now or before.
-TEST_F(CudaDetachTest, KernelsThatStayTracedAreSaidAlsoIfACallHangs) {
-  ExpectHangAtEnd();
-  options_.finalize = FinalizeChoice::kNever;
-  for (const char* const function : {"cuptiUnsubscribe", "cuptiActivityFlushAll"}) {
-    SCOPED_TRACE(function);
-    driver_.reset();
-    collector_.reset();
-    options_.cupti_library = UseVersion(27);
-    Begin();
-    EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 27)));
-    gpu().Hang(function);
-    FinishInAHang(function);
-    EXPECT_THAT(session().report().warnings,
-                Contains(HasSubstr("goes on tracing kernels")).Times(1));
-    gpu().Release();
-    ExpectUnsubscribed();
-    LeaveGpu();
-  }
-}
-
 TEST_F(CudaDetachTest, AGraphOfAnEarlierCaptureIsRemembered) {
   options_.cupti_library = UseVersion(22);
   const ApplicationThread application;
