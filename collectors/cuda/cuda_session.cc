@@ -243,7 +243,7 @@ void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
     if (!tracing_.Flush(std::max(Until(deadline), kLeastCallLimit))) Abandon();
   }
   // Not written off: CUPTI may go on filling them. From 12.9 on Detach takes them back.
-  if (!all_came_ && !pool_.null_is_safe()) pool_.GiveUp(mark);
+  if (!all_came_ && !pool_.null_is_safe()) pool_.Disregard(mark);
   pool_.EndRecording(0);
   ReadRest(deadline);
 }

@@ -206,10 +206,10 @@ void Attachment::TakeBack() {
   for (int round = 0; pool.HasLent(); ++round) {
     if (Gone() || StateLog::Get().exits()) return;
     // It gets them.
-    if (TorchProfilerRecords() || !LeftKinds::Get().empty()) return pool.GiveUp(UINT64_MAX);
+    if (TorchProfilerRecords() || !LeftKinds::Get().empty()) return pool.Disregard(UINT64_MAX);
     if (round == kTakeBackRounds) {
       Flush(/*forced=*/true);
-      return pool.GiveUp(UINT64_MAX);
+      return pool.Disregard(UINT64_MAX);
     }
     Flush(/*forced=*/false);
     absl::SleepFor(kTakeBackEvery);

@@ -243,11 +243,11 @@ bool BufferPool::IsOut(size_t slot) const {
   return state == kLent || state == kOverdue;
 }
 
-bool BufferPool::IsGivenUp(size_t slot) const {
+bool BufferPool::IsDisregarded(size_t slot) const {
   const Slot& lent = slots_[slot];
-  return lent.given_up.load(std::memory_order_acquire) ==
+  return lent.disregarded.load(std::memory_order_acquire) ==
              lent.lent_at.load(std::memory_order_relaxed) &&
-         lent.given_up_bytes.load(std::memory_order_relaxed) == WrittenBytes(slot);
+         lent.disregarded_bytes.load(std::memory_order_relaxed) == WrittenBytes(slot);
 }
 
 size_t BufferPool::LentWithRecords(uint64_t mark) const {
@@ -256,7 +256,7 @@ size_t BufferPool::LentWithRecords(uint64_t mark) const {
   for (size_t slot = 0; slot < end; ++slot) {
     if (slots_[slot].state.load(std::memory_order_acquire) == kLent &&
         slots_[slot].lent_at.load(std::memory_order_relaxed) < mark && HoldsRecords(slot) &&
-        !IsGivenUp(slot)) {
+        !IsDisregarded(slot)) {
       ++count;
     }
   }
@@ -266,18 +266,18 @@ size_t BufferPool::LentWithRecords(uint64_t mark) const {
 bool BufferPool::HasLent() const {
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
-    if (IsOut(slot) && !IsGivenUp(slot)) return true;
+    if (IsOut(slot) && !IsDisregarded(slot)) return true;
   }
   return false;
 }
 
-void BufferPool::GiveUp(uint64_t mark) {
+void BufferPool::Disregard(uint64_t mark) {
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
     const uint64_t lent_at = slots_[slot].lent_at.load(std::memory_order_relaxed);
     if (!IsOut(slot) || lent_at >= mark) continue;
-    slots_[slot].given_up_bytes.store(WrittenBytes(slot), std::memory_order_relaxed);
-    slots_[slot].given_up.store(lent_at, std::memory_order_release);
+    slots_[slot].disregarded_bytes.store(WrittenBytes(slot), std::memory_order_relaxed);
+    slots_[slot].disregarded.store(lent_at, std::memory_order_release);
   }
 }
 

@@ -72,7 +72,7 @@ class BufferPool {
   size_t WriteOff();
   // Waits no longer for the buffers that CUPTI got before `mark` and has not returned, unless it
   // writes to them: perhaps another profiler got them. Any thread, but not two at once.
-  void GiveUp(uint64_t mark);
+  void Disregard(uint64_t mark);
   // Tells that CUPTI was finalized and will not return the buffers it holds. The next Prepare
   // abandons them; they are reused only after the next Forsake: one of its threads may still write
   // to them. Any thread.
@@ -86,7 +86,7 @@ class BufferPool {
   // them.
   size_t LentWithRecords(uint64_t mark = UINT64_MAX) const;
   // Returns whether CUPTI holds any, also empty ones and those that were written off, except those
-  // that were given up. Any thread.
+  // that were disregarded. Any thread.
   bool HasLent() const;
   struct Counts {
     uint64_t refused = 0;    // requests without a free buffer, answered with null
@@ -111,8 +111,8 @@ class BufferPool {
     std::atomic<uint64_t> lent_at{0};
     std::atomic<size_t> valid{0};
     std::atomic<bool> touched{false};
-    std::atomic<uint64_t> given_up{0};  // which time that it was lent, by lent_at
-    std::atomic<size_t> given_up_bytes{0};
+    std::atomic<uint64_t> disregarded{0};  // which time that it was lent, by lent_at
+    std::atomic<size_t> disregarded_bytes{0};
     uint64_t forsaken_at = 0;  // used only by the collector's thread
   };
 
@@ -130,7 +130,7 @@ class BufferPool {
   size_t WrittenBytes(size_t slot) const;
   // Whether CUPTI holds the slot's buffer, also one that was written off.
   bool IsOut(size_t slot) const;
-  bool IsGivenUp(size_t slot) const;
+  bool IsDisregarded(size_t slot) const;
 
   std::atomic<uint8_t*> base_{nullptr};
   std::atomic<size_t> buffers_{0};  // without the discard buffers, which follow them

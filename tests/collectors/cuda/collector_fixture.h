@@ -84,6 +84,10 @@ class CudaCollectorTest : public ::testing::Test {
     LeaveGpu();
   }
 
+  // A call of the fake libcupti, for Calls.
+  static constexpr char kForcedWhileTraced[] =
+      "cuptiActivityFlushAll:forced while kernels are traced";
+
   // The next CUPTI of this process is another one: this one may still trace kernels.
   static void LeaveGpu() {
     (void)gpu().FlushAll(1);

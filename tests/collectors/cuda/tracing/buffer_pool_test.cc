@@ -93,12 +93,12 @@ TEST_F(BufferPoolTest, WhatCuptiHoldsIsKnownByTheRecordsInItAndByItsAge) {
   for (uint8_t* const buffer : {written, empty, after}) Complete(buffer, 0);
 }
 
-TEST_F(BufferPoolTest, WhatWasGivenUpIsAwaitedAgainIfCuptiWritesToIt) {
+TEST_F(BufferPoolTest, WhatWasDisregardedIsAwaitedAgainIfCuptiWritesToIt) {
   uint8_t* const missing = Request();
   const uint64_t mark = pool_.Mark();
   uint8_t* const after_mark = Request();
   EXPECT_EQ(pool_.LentWithRecords(mark), 1u);
-  pool_.GiveUp(mark);
+  pool_.Disregard(mark);
   EXPECT_EQ(pool_.LentWithRecords(mark), 0u);
   EXPECT_EQ(pool_.LentWithRecords(), 1u);
   Complete(after_mark, 0);
