@@ -122,7 +122,7 @@ class CudaSession {
   // At the end: some work of the window may not have ended; all its records have come.
   bool work_in_flight_ = true;
   bool all_came_ = false;
-  size_t overdue_buffers_ = 0;   // with records, which CUPTI has not returned
+  size_t overdue_buffers_ = 0;  // with records, which CUPTI has not returned
   bool abandoned_ = false;
   bool detached_ = false;
   std::string hang_reason_;

@@ -21,7 +21,6 @@ namespace jobscope {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
@@ -30,7 +29,6 @@ using cuda::FakeGpu;
 using cuda::RealtimeNs;
 
 constexpr uint32_t kKindKernel = 10;
-constexpr uint32_t kKindRuntime = 5;
 
 // Memory in use of the mapping that holds the address.
 size_t ResidentBytesAround(const void* address) {
