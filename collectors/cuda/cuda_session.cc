@@ -192,7 +192,10 @@ void CudaSession::AwaitWork(absl::Time stop_deadline, uint64_t end) {
   for (int round = 1;; ++round) {
     if (round == 2) mark = pool_.Mark();
     const absl::Duration left = std::max(Until(stop_deadline), kLeastCallLimit);
-    if (abandoned_ || !tracing_.Flush(std::min(left, limits_.end))) return Abandon();
+    if (abandoned_ || !tracing_.Flush(std::min(left, limits_.end))) {
+      work_in_flight_ = true;  // also if it was not, a round ago
+      return Abandon();
+    }
     const uint64_t taken = held_.taken();
     const bool all = ReadAtTheEnd(Until(stop_deadline));
     if (round == 1) EmitSettled();

@@ -88,6 +88,16 @@ class CudaCollectorTest : public ::testing::Test {
   static constexpr char kForcedWhileTraced[] =
       "cuptiActivityFlushAll:forced while kernels are traced";
 
+  // The next capture is that of a new collector, with the options as they are now.
+  void RenewCollector() {
+    driver_.reset();
+    collector_.reset();
+  }
+  void RenewCollector(uint32_t version) {
+    RenewCollector();
+    options_.cupti_library = UseVersion(version);
+  }
+
   // The next CUPTI of this process is another one: this one may still trace kernels.
   static void LeaveGpu() {
     (void)gpu().FlushAll(1);

@@ -246,9 +246,7 @@ TEST_F(CudaCollectorTest, ADriverCallWithinARuntimeCallIsNotASecondLaunch) {
 TEST_F(CudaCollectorTest, EveryVersionIsRead) {
   for (const uint32_t version : {13u, 15u, 18u, 22u, 28u, 130001u}) {
     SCOPED_TRACE(version);
-    driver_.reset();
-    collector_.reset();
-    options_.cupti_library = UseVersion(version);
+    RenewCollector(version);
     Begin();
     for (int i = 0; i < 50; ++i) gpu().Launch(kAdd, 1'000);
     Finish();

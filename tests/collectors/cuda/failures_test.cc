@@ -297,9 +297,7 @@ TEST_F(CudaFailuresTest, KernelsThatStayTracedAreSaidAlsoIfACallHangs) {
   ExpectHangAtEnd();
   for (const char* const function : {"cuptiUnsubscribe", "cuptiActivityFlushAll"}) {
     SCOPED_TRACE(function);
-    driver_.reset();
-    collector_.reset();
-    options_.cupti_library = UseVersion(27);
+    RenewCollector(27);
     Begin();
     EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 27)));
     gpu().Hang(function);

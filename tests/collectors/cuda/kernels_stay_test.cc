@@ -45,9 +45,7 @@ class CudaKernelsStayTest : public CudaCollectorTest {
 TEST_F(CudaKernelsStayTest, WhereSwitchingThemOffCanBlockTheJob) {
   for (const uint32_t version : {23, 24, 26, 27, 130000}) {
     SCOPED_TRACE(version);
-    driver_.reset();
-    collector_.reset();
-    options_.cupti_library = UseVersion(version);
+    RenewCollector(version);
     for (int i = 0; i < 3; ++i) {
       Capture();
       EXPECT_EQ(gpu().IsEnabled(cuda::kKindConcurrentKernel), 1);
@@ -135,10 +133,8 @@ TEST_F(CudaKernelsStayTest, WhatCuptiHoldsInAHangIsTakenBackAfterIt) {
 TEST_F(CudaKernelsStayTest, ABufferThatAnotherProfilerGotIsMissedOnce) {
   for (const uint32_t version : {24, 27}) {
     SCOPED_TRACE(version);
-    driver_.reset();
-    collector_.reset();
     options_.limits.work_in_flight = absl::Milliseconds(50);
-    options_.cupti_library = UseVersion(version);
+    RenewCollector(version);
     Begin();
     auto* const taken = static_cast<uint8_t*>(gpu().Take());
     ASSERT_NE(taken, nullptr);
@@ -149,6 +145,8 @@ TEST_F(CudaKernelsStayTest, ABufferThatAnotherProfilerGotIsMissedOnce) {
     // At the end; and as the pool takes back what CUPTI holds, where it can.
     const uint64_t forced = gpu().Calls(kForcedWhileTraced);
     EXPECT_EQ(forced, version == 24 ? 1u : 2u);
+    options_.limits.work_in_flight = absl::Seconds(20);  // on a busy machine, too
+    RenewCollector();
     for (int i = 0; i < 2; ++i) Capture();
     EXPECT_EQ(gpu().Calls(kForcedWhileTraced), forced);
     gpu().Return(taken, nullptr, 0);
@@ -159,9 +157,7 @@ TEST_F(CudaKernelsStayTest, ABufferThatAnotherProfilerGotIsMissedOnce) {
 TEST_F(CudaKernelsStayTest, AndNowhereElse) {
   for (const uint32_t version : {18, 22, 130001}) {
     SCOPED_TRACE(version);
-    driver_.reset();
-    collector_.reset();
-    options_.cupti_library = UseVersion(version);
+    RenewCollector(version);
     Capture();
     EXPECT_EQ(gpu().IsEnabled(cuda::kKindConcurrentKernel), 0);
     EXPECT_THAT(session().report().warnings, IsEmpty());

@@ -62,6 +62,33 @@ class CudaStopTest : public CudaCollectorTest {
     thread.join();
     session().ExpectIdentity();
   }
+  // Ends the capture now. On a thread of its own, `during` runs in Stop's first flush, and `after`
+  // once two more have begun, or Stop has ended.
+  void StopAround(const std::function<void()>& during, const std::function<void()>& after) {
+    gpu().Hang("cuptiActivityFlushAll");
+    std::atomic<bool> stopped{false};
+    std::thread program([&] {
+      EXPECT_EQ(gpu().AwaitHang(), 1);
+      during();
+      const uint64_t flushes = gpu().Calls("cuptiActivityFlushAll");
+      gpu().Release();
+      while (gpu().Calls("cuptiActivityFlushAll") < flushes + 2 && !stopped) {
+        std::this_thread::yield();
+      }
+      after();
+    });
+    session().Stop();
+    stopped = true;
+    program.join();
+    session().ExpectIdentity();
+  }
+  // The records of a launch of this thread that returns now: the number of its kernel, which waits.
+  static uint64_t ReturnFromLaunch(uint64_t called_ns) {
+    const uint32_t correlation = FakeGpu::NextCorrelation();
+    const uint64_t work = gpu().Emit(FakeGpu::Kernel(kAdd, correlation, 0, 0));
+    EXPECT_NE(gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, called_ns)), 0u);
+    return work;
+  }
   // A call of this thread that has not returned.
   static void EmitWaiting() {
     cuda::Activity call =
@@ -116,26 +143,27 @@ TEST_F(CudaStopTest, TheKernelOfALaunchThatReturnsAfterTheEndIsWaitedFor) {
   Begin();
   gpu().Launch(kAdd);
   const uint64_t called_ns = RealtimeNs();
-  gpu().Hang("cuptiActivityFlushAll");
-  std::thread program([&] {
-    EXPECT_EQ(gpu().AwaitHang(), 1);  // Stop's first flush
-    const uint32_t correlation = FakeGpu::NextCorrelation();
-    const uint64_t work = gpu().Emit(FakeGpu::Kernel(kAdd, correlation, 0, 0));
-    EXPECT_NE(gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, called_ns)), 0u);
-    const uint64_t flushes = gpu().Calls("cuptiActivityFlushAll");
-    gpu().Release();
-    while (gpu().Calls("cuptiActivityFlushAll") < flushes + 2) std::this_thread::yield();
-    Run(work, called_ns + 1'000, 1'000);
-  });
-  session().Stop();
-  program.join();
-  session().ExpectIdentity();
+  uint64_t work = 0;
+  StopAround([&] { work = ReturnFromLaunch(called_ns); },
+             [&] { Run(work, called_ns + 1'000, 1'000); });
   EXPECT_EQ(session().Named(kAddName).size(), 2u);
   EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
 }
 
+// CUPTI withholds that buffer.
+TEST_F(CudaStopTest, ALaunchThatReturnsAfterTheEndIsNotLostSilently) {
+  options_.limits.work_in_flight = absl::Milliseconds(50);
+  Begin();
+  gpu().Launch(kAdd);
+  const uint64_t called_ns = RealtimeNs();
+  StopAround([&] { (void)ReturnFromLaunch(called_ns); }, [] {});  // the kernel never begins
+  EXPECT_EQ(session().Named("Launch vecAdd").size(), 2u);
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 1)));
+}
+
 // Nothing tells that they are missing.
 TEST_F(CudaStopTest, RecordsThatEachFlushBringsAFewOfAreAwaited) {
+  options_.limits.work_in_flight = absl::Seconds(20);
   Begin();
   for (int i = 0; i < 5; ++i) {
     const uint32_t correlation = FakeGpu::NextCorrelation();
@@ -150,35 +178,12 @@ TEST_F(CudaStopTest, RecordsThatEachFlushBringsAFewOfAreAwaited) {
   EXPECT_EQ(session().Named(kAddName).size(), 5u);
 }
 
-// It is in a buffer that CUPTI took after the end, and withholds.
-TEST_F(CudaStopTest, ALaunchThatReturnsAfterTheEndIsNotLostSilently) {
-  options_.limits.work_in_flight = absl::Milliseconds(50);
-  Begin();
-  gpu().Launch(kAdd);
-  const uint64_t called_ns = RealtimeNs();
-  gpu().Hang("cuptiActivityFlushAll");
-  std::thread program([&] {
-    EXPECT_EQ(gpu().AwaitHang(), 1);  // Stop's first flush
-    const uint32_t correlation = FakeGpu::NextCorrelation();
-    EXPECT_NE(gpu().Emit(FakeGpu::Kernel(kAdd, correlation, 0, 0)), 0u);  // never begins
-    EXPECT_NE(gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, called_ns)), 0u);
-    gpu().Release();
-  });
-  session().Stop();
-  program.join();
-  session().ExpectIdentity();
-  EXPECT_EQ(session().Named("Launch vecAdd").size(), 2u);
-  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 1)));
-}
-
 // A program that goes on: its queue never empties, and none of what it adds is of the window. A
 // forced flush beside threads that record can damage their records, and has crashed a process.
 TEST_F(CudaStopTest, WhatIsLaunchedAfterTheEndIsNotLostAndForcesNothing) {
   for (const uint32_t version : {22, 27, 130001}) {
     SCOPED_TRACE(version);
-    driver_.reset();
-    collector_.reset();
-    options_.cupti_library = UseVersion(version);
+    RenewCollector(version);
     options_.limits.work_in_flight = absl::Seconds(20);
     Begin();
     const uint64_t begin_ns = RealtimeNs();
@@ -202,9 +207,7 @@ TEST_F(CudaStopTest, WhatIsLaunchedAfterTheEndIsNotLostAndForcesNothing) {
 TEST_F(CudaStopTest, CallsThatBeganAfterTheEndAndTheirKernelsAreNotLost) {
   for (const uint32_t version : {27, 130001}) {
     SCOPED_TRACE(version);
-    driver_.reset();
-    collector_.reset();
-    options_.cupti_library = UseVersion(version);
+    RenewCollector(version);
     options_.limits.work_in_flight = absl::Seconds(20);
     Begin();
     gpu().Launch(kAdd);
