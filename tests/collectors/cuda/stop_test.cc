@@ -173,7 +173,7 @@ TEST_F(CudaStopTest, RecordsThatEachFlushBringsAFewOfAreAwaited) {
     records.insert(records.end(), kernel.begin(), kernel.end());
     gpu().HoldBack(records);
   }
-  session().Stop();
+  Finish();
   session().ExpectIdentity();
   EXPECT_EQ(session().Named(kAddName).size(), 5u);
 }
