@@ -53,8 +53,8 @@ int RemovingOrUnnamed() {
 }
 
 // Waits for the end of the thread that an exit has started: it works on the files of its run, which
-// may have the path of the next one. `before`: their number without it. The kernel's list can lack a
-// thread while another one ends, so that one look is not enough.
+// may have the path of the next one. `before`: their number without it. The kernel's list can lack
+// a thread while another one ends, so that one look is not enough.
 void AwaitNoRemoval(int before) {
   const absl::Time limit = SteadyNow() + absl::Minutes(1);
   for (int looks = 0; looks < 3; std::this_thread::yield()) {
