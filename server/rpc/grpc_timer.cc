@@ -31,9 +31,10 @@ void RunSoon(std::function<void()> body) {
   hop->body = std::move(body);
   // The callback may run, and release the alarm, before Set has returned.
   const std::shared_ptr<grpc::Alarm> alarm = hop->alarm;
+  // A deadline that is over: gRPC rounds "now" up to its next millisecond, and would wait for that.
   // Runs also when the alarm is "cancelled" because gRPC shuts down: otherwise a waiter would wait
   // for ever.
-  alarm->Set(DeadlineIn(absl::ZeroDuration()), [hop](bool /*expired*/) {
+  alarm->Set(gpr_inf_past(GPR_CLOCK_MONOTONIC), [hop](bool /*expired*/) {
     const std::shared_ptr<grpc::Alarm> last = std::move(hop->alarm);
     const std::function<void()> run = std::move(hop->body);
     run();
