@@ -34,6 +34,7 @@ DEFAULT_REAL = 24
 THREADS_PER_WORKER = 4
 # Descriptors of the client: a connection and a spool per worker, and some others.
 DESCRIPTORS_PER_WORKER, OTHER_DESCRIPTORS = 2, 64
+REFUSED = 77  # exit code: the machine's limits do not allow this run
 
 
 class Load:
@@ -84,18 +85,25 @@ def meminfo_bytes(name):
     return 0
 
 
+def refuse(why):
+    print(f"scale_bench: {why}", file=sys.stderr)
+    sys.exit(REFUSED)
+
+
+def file_system(directory):
+    return subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def check_limits(workers, there):
     """Checks for enough threads, because failures without them are hard to understand."""
     threads = there * THREADS_PER_WORKER
     most = int(pathlib.Path("/proc/sys/kernel/pid_max").read_text())
     if threads > most * 3 // 4:
-        raise SystemExit(f"scale_bench: {there} workers take {threads} threads, and this machine has {most}: raise kernel.pid_max, "
-                         "or lower --workers")
+        refuse(f"{there} workers take {threads} threads, and this machine has {most}: raise kernel.pid_max, or lower --workers")
     descriptors = workers * DESCRIPTORS_PER_WORKER + OTHER_DESCRIPTORS
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors > most:
-        raise SystemExit(f"scale_bench: the client takes {descriptors} open files, and may have {most}: raise the limit "
-                         "(ulimit -Hn), or lower --workers")
+        refuse(f"the client takes {descriptors} open files, and may have {most}: raise the limit (ulimit -Hn), or lower --workers")
 
 
 def real_count(binary, arguments):
@@ -206,7 +214,8 @@ def main():
                 load.start([options.bin / "worker_crowd", f"--count={count}",
                             f"--events_per_second={options.events_per_second}"], count)
         where = (f"{figures.machine()}; {there} workers in {there if options.real else options.processes} processes, "
-                 f"{load.resident_bytes() >> 20} MiB resident; {options.dead} addresses nobody listens on")
+                 f"{load.resident_bytes() >> 20} MiB resident; {options.dead} addresses nobody listens on; "
+                 f"logdir on {file_system(tempfile.gettempdir())}")
         print(where)
         print("| wall - duration s | client's CPU s | all workers' CPU s | client's peak MiB | exit | outcomes | start spread ms |"
               " events | lost |")
