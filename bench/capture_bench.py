@@ -159,7 +159,9 @@ class Bench:
             if process.wait() != 0:
                 errors.seek(0)
                 raise AssertionError(f"capture: exit code {process.returncode}: {errors.read().decode()}")
-        directory = clients.only_run(logdir)
+        directory, *parts = clients.run_directories(logdir)
+        if any(not part.name.startswith(directory.name + ".part") for part in parts):
+            raise AssertionError(f"several runs in {logdir}")
         manifest = json.loads((directory / "capture.json").read_text())
         entry = manifest["workers"][0]
         end_unix_ns = entry["start_unix_ns"] + entry["duration_ns"]
@@ -266,7 +268,7 @@ def flood(bench, name, rate):
         add("after", 0, own.process.status_kib("VmRSS") / 1024 - before)
         add("events", 0, entry["events"])
         add("lost", 0, entry["lost"])
-        add("bytes", 0, sum(file.stat().st_size for file in timed.directory.glob("*.xplane.pb")) / MIB)
+        add("bytes", 0, sum(file.stat().st_size for file in timed.directory.parent.rglob("*.xplane.pb")) / MIB)  # of all parts
         if run < MEMORY_RUNS:
             add("client", 0, bench.client_memory([own.address], bench.duration_ms))
         own.process.kill()
