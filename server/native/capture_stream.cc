@@ -26,14 +26,6 @@ using Phase = NativeCapture::Phase;
 // session that only delivers, and not at all for one that records (SessionManager).
 constexpr absl::Duration kMaxQueueTime = absl::Seconds(30);
 
-// Intervals of progress messages. Each costs the job about 0.3 ms on gRPC's threads, and a client
-// of thousands of workers most of its time. An armed worker only shows that it is alive, to clients
-// that probe one that has been silent for 7 s; a client that starts at a step predicts it from the
-// progress; while recording, items that do not fill a message travel with it.
-constexpr absl::Duration kArmedInterval = absl::Seconds(4);
-constexpr absl::Duration kArmedByStepsInterval = absl::Milliseconds(200);
-constexpr absl::Duration kRecordingInterval = absl::Seconds(1);
-
 absl::Status OutOfOrder(absl::string_view got, absl::string_view why) {
   return absl::FailedPreconditionError(absl::StrCat("`", got, "` came ", why));
 }
@@ -134,7 +126,7 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
   auto capture = captures_->New(*std::move(options));
   if (!capture.ok()) return capture.status();
   capture_ = *std::move(capture);
-  TickEvery(kArmedInterval);  // also handles a wake-up for which memory ran out
+  TickEvery(captures_->limits().armed_tick);  // also handles a wake-up for which memory ran out
   id_ = capture_->Submit(shared_from_this(), std::min(deadline_, SteadyNow() + kMaxQueueTime));
   return absl::OkStatus();
 }
@@ -175,7 +167,7 @@ absl::Status CaptureStream::OnResume(const v1::Resume& request) {
   start_seen_ = true;
   armed_ns_ = MonotonicNow();
   watch_.OnSent(armed_ns_);
-  TickEvery(kRecordingInterval);
+  TickEvery(captures_->limits().recording_tick);
   absl::MutexLock lock(&shared_mutex_);
   delivering_ = capture_;
   return absl::OkStatus();
@@ -233,7 +225,7 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
   }
   if (!started_sent_ && snapshot.recording) {
     started_sent_ = true;
-    TickEvery(kRecordingInterval);
+    TickEvery(captures_->limits().recording_tick);
     WriteResponse(StartedResponse(snapshot.started), message);
     return true;
   }
@@ -252,7 +244,8 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
 void CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
   armed_ns_ = MonotonicNow();
   watch_.OnSent(armed_ns_);
-  TickEvery(by_steps_ ? kArmedByStepsInterval : kArmedInterval);
+  const NativeCaptureLimits& limits = captures_->limits();
+  TickEvery(by_steps_ ? limits.steps_tick : limits.armed_tick);
   WriteResponse(ArmedResponse(*capture_, arm_received_ns_), message);
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/log/log.h"
 #include "server/limits.h"
+#include "tests/again_if_busy.h"
 #include "tests/server/native/native_fixture.h"
 
 namespace jobscope {
@@ -265,9 +266,43 @@ TEST_F(NativeCaptureTest, AnArmedOneSaysEveryFourSecondsThatItIsAlive) {
   } while (stream->progress.back().state() != "recording");
 }
 
+TEST_F(NativeCaptureTest, ProgressComesAsOftenAsTheLimitsSay) {
+  GrpcServerOptions options = Options();
+  options.native_limits.armed_tick = absl::Milliseconds(10);
+  options.native_limits.steps_tick = absl::Milliseconds(10);
+  options.native_limits.recording_tick = absl::Milliseconds(10);
+  StartServer(std::move(options));
+  for (const bool by_steps : {false, true}) {
+    // 20 messages in each of the two states take at least 24 s with the default intervals.
+    ExpectWithin(absl::Seconds(5), [&] {
+      const absl::Time before = absl::Now();
+      v1::CaptureRequest arm = ArmRequestOf("s");
+      arm.mutable_arm()->set_by_steps(by_steps);
+      auto stream = Arm(arm);
+      const auto await_progress = [&stream](const std::string& state) {
+        for (int seen = 0; seen < 20;) {
+          const auto response = stream->Await(v1::CaptureResponse::kProgress);
+          if (!response.has_value()) return false;
+          if (response->progress().state() == state) ++seen;
+        }
+        return true;
+      };
+      EXPECT_TRUE(await_progress("armed"));
+      EXPECT_TRUE(stream->Send(StartRequestOf(absl::Minutes(1))));
+      EXPECT_TRUE(await_progress("recording"));
+      const absl::Duration took = absl::Now() - before;
+      EXPECT_TRUE(stream->SendFinish(/*abandon=*/true));
+      stream->Finish();
+      EXPECT_TRUE(AwaitIdle());
+      return took;
+    });
+  }
+}
+
 TEST_F(NativeCaptureTest, AnArmedOneIsNotKeptForEver) {
   GrpcServerOptions options = Options();
   options.native_limits.armed = absl::Milliseconds(300);
+  options.native_limits.armed_tick = absl::Milliseconds(50);
   StartServer(std::move(options));
   auto stream = Arm();
   const auto ended = stream->Await(v1::CaptureResponse::kEnded);

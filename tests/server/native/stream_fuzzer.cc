@@ -45,8 +45,9 @@ namespace {
 
 constexpr char kToken[] = "0123456789abcdef-token";
 constexpr absl::Duration kRecording = absl::Milliseconds(10);
-// With a client that says nothing.
-constexpr absl::Duration kTimeLimit = absl::Milliseconds(100);
+// With a client that says nothing. Ticks are shorter, so that it is checked in time.
+constexpr absl::Duration kTimeLimit = absl::Milliseconds(20);
+constexpr absl::Duration kTick = absl::Milliseconds(5);
 constexpr uint64_t kPings = 3;
 
 // Has an item that travels in pieces.
@@ -107,7 +108,15 @@ class Worker {
     GrpcServerOptions options;
     options.address = *ParseListenAddress(address, std::nullopt);
     options.credentials = files;
-    options.native_limits = {kTimeLimit, kTimeLimit, kTimeLimit, kTimeLimit, kTimeLimit, kPings};
+    options.native_limits.hold = kTimeLimit;
+    options.native_limits.armed = kTimeLimit;
+    options.native_limits.stall = kTimeLimit;
+    options.native_limits.resume = kTimeLimit;
+    options.native_limits.clock_idle = kTimeLimit;
+    options.native_limits.pings = kPings;
+    options.native_limits.armed_tick = kTick;
+    options.native_limits.steps_tick = kTick;
+    options.native_limits.recording_tick = kTick;
     options.sessions = std::make_shared<SessionManager>(std::move(dependencies));
     options.set_recording = [](std::optional<int>) {};
     options.steps = [] { return StepHistory(); };
@@ -192,20 +201,22 @@ class Stream {
     const grpc::Slice slice(bytes);
     if (!closed_) stream_->Write(grpc::ByteBuffer(&slice, 1));
   }
+  // The next message that is no progress: how many of those there are depends on the machine.
   bool Read() {
-    grpc::ByteBuffer bytes;
-    if (!stream_->Read(&bytes)) return false;
-    std::string text;
-    std::vector<grpc::Slice> slices;
-    if (bytes.Dump(&slices).ok()) {
-      for (const grpc::Slice& slice : slices) {
-        text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-      }
-    }
     v1::CaptureResponse response;
-    if (response.ParseFromString(text) && response.has_armed()) {
-      LastKey() = response.armed().capture_key();
-    }
+    do {
+      grpc::ByteBuffer bytes;
+      if (!stream_->Read(&bytes)) return false;
+      std::string text;
+      std::vector<grpc::Slice> slices;
+      if (bytes.Dump(&slices).ok()) {
+        for (const grpc::Slice& slice : slices) {
+          text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+        }
+      }
+      if (!response.ParseFromString(text)) return true;
+    } while (response.has_progress());
+    if (response.has_armed()) LastKey() = response.armed().capture_key();
     return true;
   }
   void Close() {
@@ -258,6 +269,7 @@ void Play(FuzzInput* input) {
         arm.set_session_id(input->TakeBytes(operation / 64));
         arm.set_host_tracer_level(operation / 32);
         arm.set_chunks((operation & 16) != 0);
+        arm.set_by_steps((operation & 8) != 0);
         stream->Send(capture, fetch);
         break;
       }
