@@ -89,6 +89,17 @@ class FuzzCoverageTest(unittest.TestCase):
         self.assertEqual(self.main("--check"), 1)
         self.assertRegex(self.out.getvalue(), "common/good_fuzzer.cc .*not declared any more\n.*common/new.cc .*not in the table\n")
 
+    def test_a_row_without_runs_is_neither_kept_nor_counted(self):
+        self.run_with("good")
+        (self.folder / "coverage" / "good.profraw").unlink()
+        text = self.document.read_text(encoding="utf-8")
+        self.document.write_text(text.replace(" 1,234,567 | 90 |\n", "\n"), encoding="utf-8")
+        self.assertIn("| `common/good_fuzzer.cc` | `good` | 10 | 90 % |\n", self.document.read_text(encoding="utf-8"))
+        self.assertEqual(self.main("--check"), 1)
+        self.assertIn("common/good_fuzzer.cc (good): not in the table\n", self.out.getvalue())
+        with self.assertRaisesRegex(SystemExit, "fuzz.sh"):
+            self.main("--write")
+
     def test_refuses_a_parser_that_is_not_linked(self):
         self.run_with("good")
         (self.folder / "fuzzers.txt").write_text("good common/other.cc\n", encoding="utf-8")
