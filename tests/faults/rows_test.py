@@ -3,6 +3,7 @@
 """The fault matrix judges its rows: what hangs, says nothing, comes late or leaves too much is a row that failed."""
 import contextlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import faults  # noqa: E402
 import machine  # noqa: E402
 import row as rows  # noqa: E402
 import scene as scenes  # noqa: E402
+import worker_rows  # noqa: E402
 import xspace  # noqa: E402
 
 
@@ -149,6 +151,73 @@ class Whole(unittest.TestCase):
                 self.assertEqual(xspace.is_whole("file"), expected)
         with mock.patch("builtins.open", mock.mock_open(read_data=whole[:4])), self.assertRaises(ValueError):
             xspace.is_whole("file")
+
+
+class Cancelled(unittest.TestCase):
+    """What is left of a capture that was ended at any moment."""
+
+    PLANE, HOST = b"\x0a\x03\x12\x01p", b"\x22\x01h"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.run_directory = folder.name
+
+    def client(self, code, trace=PLANE + HOST, events=0, manifest=True, **worker):
+        """One that has written a trace without events, and a manifest that says this of it."""
+        client = FakeClient(code, **{"outcome": "ok", **worker})
+        client.runs, client.temporary_files = [self.run_directory], set
+        path = os.path.join(self.run_directory, "w1.xplane.pb")
+        client.traces = lambda: [path] if trace else []
+        if trace:
+            with open(path, "wb") as file:
+                file.write(trace)
+            client.worker["files"] = [{"path": "w1.xplane.pb", "events": events}]
+        written = {"run_directory": self.run_directory, "workers": [{"files": [], **client.worker}]}
+        client.manifest = written if code >= 0 else {}
+        if manifest:
+            with open(os.path.join(self.run_directory, "capture.json"), "w", encoding="utf-8") as file:
+                json.dump(written, file)
+        return client
+
+    def check(self, client):
+        scene = mock.Mock()
+        scene.files_are_whole = lambda of, at_any_moment: scenes.Scene.files_are_whole(scene, of, at_any_moment)
+        worker_rows.check_cancelled(scene, client)
+
+    def fails(self, pattern, client):
+        with self.assertRaisesRegex(scenes.Failure, pattern):
+            self.check(client)
+
+    def test_a_run_with_its_manifest(self):
+        self.check(self.client(0))
+        self.check(self.client(0, outcome="truncated", reason="ended by request"))
+        self.fails("has 0 events", self.client(0, events=1))
+        self.fails("without a reason", self.client(0, outcome="truncated"))
+        self.fails("exit 4", self.client(4, outcome="failed", reason="interrupted"))
+
+    def test_a_run_without_its_manifest(self):
+        self.fails("there is no .*capture.json", self.client(0, manifest=False))
+
+    def test_a_client_that_has_recorded_nothing(self):
+        self.check(self.client(4, trace=b"", outcome="failed", reason="interrupted before anything was recorded"))
+
+    def test_a_client_that_was_killed(self):
+        self.check(self.client(-9, manifest=False))
+        self.fails("is cut off", self.client(-9, trace=self.PLANE, manifest=False))
+
+    def test_a_client_that_was_killed_after_its_manifest(self):
+        self.check(self.client(-9))
+        self.fails("has 0 events", self.client(-9, events=1))
+        with self.assertRaisesRegex(scenes.Failure, "killed and leaves"):
+            scenes.Scene.files_are_whole(mock.Mock(), self.client(-9))
+
+    def test_a_client_that_had_not_begun(self):
+        client = self.client(130, trace=b"", manifest=False)
+        client.runs, client.manifest, client.worker = [], {}, {}
+        self.check(client)
+        client.runs = [self.run_directory]
+        self.fails("interrupted before its run", client)
 
 
 if __name__ == "__main__":

@@ -44,11 +44,39 @@ def _before(*command, duration_ms=500, hasty=False):
     return run
 
 
+def _events(client):
+    return [event for trace in client.traces() for _, events in xspace.planes(trace) for event in events]
+
+
+def _forked(how):
+    """What a child records is not in the trace of its parent."""
+
+    def run(scene):
+        client = _told("fork", how, answer=0)(scene)
+        names = {event.name for event in _events(client)}
+        check("forward" in names, f"no event of the parent is in its trace: {sorted(names)[:20]} {client.worker}")
+        check("in a child" not in names, "events of the child are in the trace of its parent")
+        return client
+
+    return run
+
+
+# What tests/collectors/host/recorder/modules/module.cc records when it is loaded, called and unloaded.
+_OF_THE_MODULE = {"static constructor", "in a module", "inline function", "template function", "async in a module", "static destructor"}
+
+
+def _unloaded(scene):
+    """What a library has recorded is in the trace, with its names, though the library has gone."""
+    client = _told("dlclose", os.environ["FAULTS_MODULE"], answer=0)(scene)
+    missing = _OF_THE_MODULE - {event.name for event in _events(client)}
+    check(not missing, f"not in the trace: {sorted(missing)}: {client.worker}")
+    return client
+
+
 def _long_names(scene):
     """Names and texts are in the trace, cut; a cut text is flagged."""
     client = _told("long_names", 1 << 20)(scene)
-    events = [event for trace in client.traces() for _, events in xspace.planes(trace) for event in events]
-    cut = [event for event in events if event.name == "n" * 127 and event.stats.get("text") == "n" * 120]
+    cut = [event for event in _events(client) if event.name == "n" * 127 and event.stats.get("text") == "n" * 120]
     check(cut, "no scope has the beginning of its name and text")
     check(all(event.stats.get("truncated_args") == 1 for event in cut), f"a cut text is not flagged: {cut[0].stats.keys()}")
     return client
@@ -89,6 +117,20 @@ def _clock_steps(side, seconds):
 # ---- cancels ----
 
 
+def check_cancelled(scene, client):
+    """What a client leaves that was ended at any moment: a whole run with its manifest, or nothing but whole files."""
+    scene.files_are_whole(client, at_any_moment=True)
+    if client.code == 130:  # it had not begun
+        check(not client.runs and not client.manifest, f"interrupted before its run, and leaves {client.runs} {client.manifest}")
+    if client.code < 0 or client.code == 130:
+        return
+    path = os.path.join(client.manifest["run_directory"], "capture.json")
+    check(os.path.exists(path), f"there is no {path}")
+    outcome, reason, files = (client.worker.get(field) for field in ("outcome", "reason", "files"))
+    check((outcome in ("ok", "truncated", "empty")) == (client.code == 0) == bool(files), f"exit {client.code}: {client.worker}")
+    check(outcome == "ok" or reason, f"without a reason: {client.worker}")
+
+
 def _random_cancels(scene):
     """100 captures, each ended at a message and in a way that chance chooses."""
     chance = random.Random(14)
@@ -108,6 +150,7 @@ def _random_cancels(scene):
         worker = client[0].finish()
         scene.link.release()
         check(client[0].code in (0, 4, 130, -how), f"cancel {number}: exit {client[0].code}, {worker}, {client[0].errors}")
+        check_cancelled(scene, client[0])
     return scene.capture(300, "--num_tracing_attempts=20")
 
 
@@ -120,10 +163,10 @@ _NO_RING = Ending("ok", 0, r"threads have no ring because the memory for rings i
 # A provider in Python that gets no processor beside so many threads.
 _STARVED = Ending("truncated", 0, r"\Aslow_end wedged: it did not return from the verb stop in time")
 ROWS = [
-    _row("fork, the child records and calls exec", "recording", _told("fork", "exec", answer=0)),
-    _row("fork, the child records and calls exit", "recording", _told("fork", "exit", answer=0), quick=True),
-    _row("fork, the child records and calls _exit", "recording", _told("fork", "_exit", answer=0)),
-    _row("dlclose of a library that records", "recording", lambda scene: _told("dlclose", os.environ["FAULTS_MODULE"], answer=0)(scene)),
+    _row("fork, the child records and calls exec", "recording", _forked("exec")),
+    _row("fork, the child records and calls exit", "recording", _forked("exit"), quick=True),
+    _row("fork, the child records and calls _exit", "recording", _forked("_exit")),
+    _row("dlclose of a library that records", "recording", _unloaded),
     _row("no descriptors left", "before the capture", _before("take_descriptors", hasty=True),
          Ending("timeout", 4, r"\Ano answer to the connection within 10s; .*without free descriptors\?\Z")),
     _row("no memory left", "before the capture", _before("take_memory", 20),
