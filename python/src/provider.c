@@ -116,6 +116,19 @@ static void GiveGil(struct gil* gil) {
   delete_current_thread();
 }
 
+/* Why a callback did not return None: the text that it returned, or what is known of the exception
+ * that it raised instead, because converting the provider's own exception to a text failed. Clears
+ * the exception. Valid as long as `result`. */
+static const char* ReasonOf(PyObject* result) {
+  const char* text =
+      result != NULL && PyUnicode_Check(result) ? PyUnicode_AsUTF8AndSize(result, NULL) : NULL;
+  if (text == NULL && PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+    text = "Python has no memory left";
+  }
+  PyErr_Clear();
+  return text != NULL ? text : "an exception that has no text";
+}
+
 static int Called(void* context, const char* verb, const jobscope_provider_session* session,
                   char* reason, size_t reason_size) {
   const struct registered* const one = context;
@@ -133,10 +146,7 @@ static int Called(void* context, const char* verb, const jobscope_provider_sessi
   if (result == Py_None) {
     failed = 0;
   } else {
-    const char* const text =
-        result != NULL && PyUnicode_Check(result) ? PyUnicode_AsUTF8AndSize(result, NULL) : NULL;
-    PyErr_Clear();
-    snprintf(reason, reason_size, "%s", text != NULL ? text : "an exception that has no text");
+    snprintf(reason, reason_size, "%s", ReasonOf(result));
   }
   Py_XDECREF(result);
   GiveGil(&gil);

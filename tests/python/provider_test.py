@@ -242,6 +242,28 @@ class ProviderTest(unittest.TestCase):
                 self.assertIn(text, found["reason"])
         self.assertIn(os.path.basename(__file__), found["reason"])
 
+    def test_an_exception_without_a_text(self):
+        for wrong, text in (
+            (MemoryError, "Python has no memory left"),
+            (ValueError, "an exception that has no text"),
+        ):
+
+            class Textless(Exception):
+                def __str__(self, wrong=wrong):
+                    raise wrong
+
+            def stop(session, error=Textless):
+                raise error
+
+            with self.subTest(text):
+                jobscope.register_provider("disk", stop)
+                try:
+                    found = self.collector(self.capture())
+                finally:
+                    jobscope.unregister_provider("disk")
+                self.assertEqual(found["state"], "degraded")
+                self.assertIn(text, found["reason"])
+
     def test_an_exception_in_the_middle_keeps_what_came_before(self):
         def half(session):
             yield ("good", session.begin_monotonic_ns)
