@@ -58,6 +58,11 @@ inline constexpr std::string_view kAdviceForPythonFunctions =
     "time in the table of scopes and operators; put a scope, or jobscope.input_wait, around what "
     "it calls there";
 
+// A worker that takes longer than the others, but in no class of time longer than their median.
+inline constexpr std::string_view kAdviceNoClass =
+    "compare it with each of the others by class (classes_ms of --json): no class of it takes "
+    "longer than the others' median";
+
 // What to do where nothing can be decided.
 inline constexpr std::string_view kAdviceNoSteps =
     "mark them: JOBSCOPE_STEP or jobscope.step; docs/frameworks.md tells which are inferred";

@@ -55,6 +55,10 @@ struct Finding {
   std::optional<StepClass> step_class;
   std::optional<double> class_ms;         // per step, of these workers
   std::optional<double> class_others_ms;  // the others' median
+  // Set if part of the time of this class may be that of another one, which these workers do not
+  // record: that one, and its median in those of the others that record it.
+  std::optional<StepClass> unrecorded_class;
+  std::optional<double> unrecorded_others_ms;
   // Set if the class is device compute, below the threshold of a bound: the class that takes most
   // of the rest, and can be reduced.
   std::optional<StepClass> next_class;

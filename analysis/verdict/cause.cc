@@ -62,13 +62,65 @@ std::vector<double> MeansOf(std::string_view name, const std::vector<size_t>& wo
   return means;
 }
 
+// The classes that contain the time of those that a worker does not know.
+constexpr StepClass kRest[] = {StepClass::kLaunch, StepClass::kHost, StepClass::kUnexplained};
+// Minimum time of a class that a worker does not know, as a share of the class that may contain it,
+// at which the finding tells it.
+constexpr double kMinUnrecorded = 0.1;
+
+bool IsRest(StepClass step_class) {
+  return std::find(std::begin(kRest), std::end(kRest), step_class) != std::end(kRest);
+}
+
+// Returns the time of `worker` that would be in `kRest` if it knew only the classes of `slow`.
+double RestMs(const MeanTimes& worker, const MeanTimes& slow) {
+  double ms = 0;
+  for (const StepClass rest : kRest) ms += worker[Index(rest)].value_or(0);
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (!slow[c].has_value()) ms += worker[c].value_or(0);
+  }
+  return ms;
+}
+
+// Returns the class that the others know and `slow` do not, and that takes most of the others'
+// time, if any does.
+std::optional<StepClass> UnrecordedClass(const MeanTimes& slow, const OtherTimes& of_others) {
+  std::optional<StepClass> unrecorded;
+  double most_ms = 0;
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    const double ms = slow[c].has_value() ? 0 : Median(of_others[c]);
+    if (ms <= most_ms) continue;
+    most_ms = ms;
+    unrecorded = static_cast<StepClass>(c);
+  }
+  return unrecorded;
+}
+
+// Names the class of `kRest` with the largest excess over those of the others, if that is more than
+// `most_ms`, and `kRest` as a whole, where the time of all that `slow` do not know is, takes `slow`
+// longer than `others` by more than that, too.
+void NameLargestOfRest(const MeanTimes& slow, const OtherTimes& of_others,
+                       const std::vector<MeanTimes>& others, double most_ms, Finding* finding) {
+  std::vector<double> rest_ms;
+  for (const MeanTimes& other : others) rest_ms.push_back(RestMs(other, slow));
+  if (RestMs(slow, slow) - Median(rest_ms) <= most_ms) return;
+  for (const StepClass rest : kRest) {
+    const size_t c = Index(rest);
+    const double ms = slow[c].value_or(0) - Median(of_others[c]);
+    if (ms <= most_ms) continue;
+    most_ms = ms;
+    finding->step_class = rest;
+    finding->class_ms = slow[c];
+    finding->class_others_ms.reset();
+  }
+}
+
 }  // namespace
 
-Excess ExcessIn(StepClass step_class, const SlowTimes& slow, const OtherTimes& others) {
-  constexpr StepClass kRest[] = {StepClass::kLaunch, StepClass::kHost, StepClass::kUnexplained};
+Excess ExcessIn(StepClass step_class, const MeanTimes& slow, const OtherTimes& others) {
   const std::vector<double>& of_others = others[Index(step_class)];
   double explained_ms = 0;  // by what only one side knows
-  if (std::find(std::begin(kRest), std::end(kRest), step_class) != std::end(kRest)) {
+  if (IsRest(step_class)) {
     for (size_t c = 0; c < kStepClasses; ++c) {
       if (!slow[c].has_value()) explained_ms += Median(others[c]);
     }
@@ -124,6 +176,7 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
                Finding* finding) {
   std::array<std::vector<double>, kStepClasses> of_slow;
   OtherTimes of_others;
+  std::vector<MeanTimes> times_of_others;
   std::vector<size_t> others;
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
     const size_t w = alignment.workers[i];
@@ -132,13 +185,17 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
     std::vector<size_t> steps = alignment.steps[i];
     if (straggler.single) steps = {alignment.steps[i][straggler.step]};
     const WorkerView& view = report.workers[w].view;
+    MeanTimes times;
     for (size_t c = 0; c < kStepClasses; ++c) {
       if (!view.Knows(static_cast<StepClass>(c))) continue;
-      (slow ? of_slow : of_others)[c].push_back(ClassMean(view, c, steps));
+      times[c] = ClassMean(view, c, steps);
+      (slow ? of_slow : of_others)[c].push_back(*times[c]);
     }
-    if (!slow) others.push_back(w);
+    if (slow) continue;
+    others.push_back(w);
+    times_of_others.push_back(times);
   }
-  SlowTimes slow;
+  MeanTimes slow;
   for (size_t c = 0; c < kStepClasses; ++c) {
     if (!of_slow[c].empty()) slow[c] = Mean(of_slow[c]);
   }
@@ -153,7 +210,20 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
     finding->class_ms = slow[c];
     finding->class_others_ms = excess.others_ms;
   }
+  const size_t first = straggler.workers.front();
+  const WorkerView& of_first = report.workers[alignment.workers[first]].view;
+  const size_t step = alignment.steps[first][straggler.step];
+  if (straggler.single) finding->single_step = of_first.steps[step].number;
+  const std::optional<StepClass> unrecorded = UnrecordedClass(slow, of_others);
+  if (unrecorded.has_value()) NameLargestOfRest(slow, of_others, times_of_others, most, finding);
   if (!finding->step_class.has_value()) return;
+  if (unrecorded.has_value() && IsRest(*finding->step_class)) {
+    const double others_ms = Median(of_others[Index(*unrecorded)]);
+    if (others_ms >= kMinUnrecorded * *finding->class_ms) {
+      finding->unrecorded_class = unrecorded;
+      finding->unrecorded_others_ms = others_ms;
+    }
+  }
   if (!straggler.single) {
     NameSleep(finding->workers, others, report, finding);
     NameLimits(finding->workers, others, report, finding);
@@ -161,12 +231,8 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
         FindCulprits(*finding->step_class, *finding->class_ms, finding->workers, others, report);
     return;
   }
-  const size_t i = straggler.workers.front();
-  const WorkerRow& row = report.workers[alignment.workers[i]];
-  const size_t step = alignment.steps[i][straggler.step];
-  finding->single_step = row.view.steps[step].number;
   if (std::optional<Culprit> top =
-          TopOfStep(*finding->step_class, *finding->class_ms, row.view, step)) {
+          TopOfStep(*finding->step_class, *finding->class_ms, of_first, step)) {
     finding->names = {*std::move(top)};
   }
 }

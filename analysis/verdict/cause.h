@@ -16,9 +16,9 @@
 
 namespace jobscope::analysis {
 
-// Means per step in ms: of slow workers, absent if they do not know the class, and of each of the
-// others that knows it.
-using SlowTimes = std::array<std::optional<double>, kStepClasses>;
+// Means per step in ms: of slow workers, or of one of the others, absent if they do not know the
+// class, and of each of the others that knows it.
+using MeanTimes = std::array<std::optional<double>, kStepClasses>;
 using OtherTimes = std::array<std::vector<double>, kStepClasses>;
 
 // What slow workers spend in a class beyond the others.
@@ -29,7 +29,7 @@ struct Excess {
 
 // Time of a class that a worker does not know is in its launches, host work or unexplained time. An
 // excess that this may explain is none.
-Excess ExcessIn(StepClass step_class, const SlowTimes& slow, const OtherTimes& others);
+Excess ExcessIn(StepClass step_class, const MeanTimes& slow, const OtherTimes& others);
 
 // Sets how long `workers` slept, if the class of `finding` may hide waits and sleep explains most
 // of the time that it takes in `workers` beyond `others`.
@@ -42,7 +42,8 @@ void NameLimits(const std::vector<size_t>& workers, const std::vector<size_t>& o
                 const Report& report, Finding* finding);
 
 // Sets class, its times and the names by where the slow workers spend more than the others: over
-// the common steps, or in one of them.
+// the common steps, or in one of them. Time of a class that they do not know may be in several
+// others: the excess of these is one, too, which the largest of them names.
 void NameCause(const Alignment& alignment, const Report& report, const Straggler& straggler,
                Finding* finding);
 

@@ -50,7 +50,7 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
     finding.workers = {w};
     finding.step_ms = row.mean_ms;
     finding.rare = counted.rare;
-    SlowTimes of_row;
+    MeanTimes of_row;
     OtherTimes of_others;
     for (size_t c = 0; c < kStepClasses; ++c) {
       const auto step_class = static_cast<StepClass>(c);

@@ -104,6 +104,12 @@ void AddCause(Finding* finding) {
     }
     finding->why.push_back(std::move(line));
   }
+  if (finding->unrecorded_class.has_value()) {
+    finding->why.push_back(absl::StrFormat(
+        "%s, which takes others %s%s, is not recorded here: part of this may be that time",
+        ClassTitle(*finding->unrecorded_class), Milliseconds(*finding->unrecorded_others_ms),
+        finding->single_step.has_value() ? "" : " per step"));
+  }
   if (finding->asleep_ms.has_value()) {
     finding->why.push_back(absl::StrCat("its thread sleeps for ", Milliseconds(*finding->asleep_ms),
                                         " per step where no wait is recorded: for a lock, a "
@@ -184,6 +190,21 @@ std::string AdviceText(const Report& report, const Finding& finding) {
   return std::string(AdviceFor(*finding.step_class, name, straggler));
 }
 
+// Returns whether all workers that are compared record the same classes of time.
+bool RecordSameClasses(const Report& report) {
+  const std::vector<size_t>& workers = report.alignment.workers;
+  return std::all_of(workers.begin(), workers.end(), [&](size_t w) {
+    for (size_t c = 0; c < kStepClasses; ++c) {
+      const auto step_class = static_cast<StepClass>(c);
+      if (report.workers[w].view.Knows(step_class) !=
+          report.workers[workers.front()].view.Knows(step_class)) {
+        return false;
+      }
+    }
+    return true;
+  });
+}
+
 void WriteStraggler(const Report& report, Finding* finding) {
   const std::string who = Title(*finding, report);
   const double factor =
@@ -210,12 +231,15 @@ void WriteStraggler(const Report& report, Finding* finding) {
   AddCause(finding);
   if (finding->step_class.has_value()) {
     finding->advice = AdviceText(report, *finding);
+  } else {
+    finding->advice =
+        std::string(RecordSameClasses(report) ? kAdviceNoClass : kAdviceSameCollectors);
   }
   const std::string one = finding->workers.size() == 1 ? "it were" : "they were";
   const std::string gain = finding->single_step.has_value()
                                ? absl::StrCat("without it: ", GainText(*finding), " over all steps")
                                : absl::StrCat("if ", one, " median: ", GainText(*finding));
-  finding->advice = finding->advice.empty() ? gain : absl::StrCat(finding->advice, "; ", gain);
+  absl::StrAppend(&finding->advice, "; ", gain);
 }
 
 void WriteBound(const Report& report, Finding* finding) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tests/analysis/run_fixture.h"
 
@@ -231,10 +232,12 @@ TEST_F(DoubtTest, WhatTheOthersDoNotRecordIsNot0) {
 }
 
 // Ranks that compute for 50 ms on their devices, and rank 1 for longer or after an input wait.
-// Those that `has_kernels` tells of record it; in the others nothing covers that time.
+// Those that `has_kernels` tells of record it; in the others nothing covers that time, except the
+// first `host_ms` of rank 1.
 class KernelsOfSomeTest : public DoubtTest {
  protected:
-  json Verdict(double input_ms, double compute_ms, const std::function<bool(int)>& has_kernels) {
+  json Verdict(double input_ms, double compute_ms, const std::function<bool(int)>& has_kernels,
+               double host_ms = 0) {
     for (int rank = 0; rank < 4; ++rank) {
       TraceFile trace;
       for (int step = 0; step < 40; ++step) {
@@ -244,6 +247,7 @@ class KernelsOfSomeTest : public DoubtTest {
         trace.Step(step, begin_ms, begin_ms + 90);
         if (ready_ms > begin_ms) trace.Input(begin_ms, ready_ms);
         if (has_kernels(rank)) trace.Kernel("gemm", ready_ms, arrival_ms);
+        if (rank == 1 && host_ms > 0) trace.Event("forward", ready_ms, ready_ms + host_ms);
         trace.AllReduce(step, arrival_ms, begin_ms + 90);
       }
       AddWorker(rank, "node0", trace);
@@ -267,6 +271,33 @@ TEST_F(KernelsOfSomeTest, TimeThatMayBeThatOfKernelsIsNotComparedWithTheOthers) 
   const json verdict = Verdict(0, 80, [](int rank) { return rank != 1; });
   EXPECT_EQ(verdict["class"], "unexplained") << verdict;
   EXPECT_FALSE(verdict.contains("class_others_ms")) << verdict;
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("device compute, which takes others 50."));
+}
+
+// Neither of its two classes alone takes longer than the kernels of the others.
+TEST_F(KernelsOfSomeTest, TimeInSeveralClassesThatMayBeThatOfKernelsIsOneExcess) {
+  const json verdict = Verdict(
+      0, 80, [](int rank) { return rank != 1; }, /*host_ms=*/45);
+  EXPECT_EQ(verdict["class"], "host") << verdict;
+  EXPECT_NEAR(verdict["class_ms"].get<double>(), 45, 0.001);
+  EXPECT_FALSE(verdict.contains("class_others_ms")) << verdict;
+  EXPECT_THAT(verdict["why"].dump(), AllOf(HasSubstr("host work 45.0 ms per step, 50 % of 90.0 ms"),
+                                           HasSubstr("device compute, which takes others 50."),
+                                           HasSubstr("ms per step, is not recorded here")));
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("find what it does beyond"));
+}
+
+TEST_F(KernelsOfSomeTest, ASmallExcessDoesNotHideOneOfSeveralClasses) {
+  const json verdict = Verdict(
+      5, 75, [](int rank) { return rank != 1; }, /*host_ms=*/40);
+  EXPECT_EQ(verdict["class"], "host") << verdict;
+}
+
+// Ranks 2 and 3 record no kernels, either.
+TEST_F(KernelsOfSomeTest, OfOthersWithoutKernelsTheWholeTimeCounts) {
+  const json verdict = Verdict(0, 80, [](int rank) { return rank == 0; });
+  EXPECT_EQ(verdict["class"], "unexplained") << verdict;
+  EXPECT_NEAR(verdict["class_ms"].get<double>(), 80.45, 0.01);
 }
 
 TEST_F(KernelsOfSomeTest, AKernelIsComparedWithTheWorkersThatRecordKernels) {
@@ -274,6 +305,64 @@ TEST_F(KernelsOfSomeTest, AKernelIsComparedWithTheWorkersThatRecordKernels) {
   EXPECT_EQ(verdict["class"], "device_compute") << verdict;
   EXPECT_THAT(verdict["why"].dump(), HasSubstr("device compute 80.5 ms per step (others 50.5 ms)"));
   EXPECT_THAT(verdict["why"].dump(), HasSubstr("gemm 80.5 ms per step (others 50.5 ms)"));
+}
+
+// Ranks of which the last one takes the longest, but in no class longer than the others' median.
+class NoClassTest : public DoubtTest {
+ protected:
+  struct Work {
+    double input_ms = 0;
+    double gc_ms = 0;
+    double kernel_ms = 0;
+    double unexplained_ms = 0;
+  };
+  // `once`: in step 17 only; in the others they take equally long.
+  json Verdict(const std::vector<Work>& ranks, bool once = false) {
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      TraceFile trace;
+      double begin_ms = 5;
+      for (int step = 0; step < 40; ++step) {
+        const bool is_short = once && step != 17;
+        const Work work = is_short ? Work{0, 0, 0, 1.8} : ranks[rank];
+        const double end_ms = begin_ms + (is_short ? 2 : 65);
+        const double ready_ms = begin_ms + work.input_ms;
+        const double collected_ms = ready_ms + work.gc_ms;
+        const double computed_ms = collected_ms + work.kernel_ms;
+        trace.Step(step, begin_ms, end_ms);
+        if (work.input_ms > 0) trace.Input(begin_ms, ready_ms);
+        if (work.gc_ms > 0) trace.Event("gc", ready_ms, collected_ms);
+        if (work.kernel_ms > 0) trace.Kernel("gemm", collected_ms, computed_ms);
+        trace.AllReduce(step, computed_ms + work.unexplained_ms, end_ms);
+        begin_ms = end_ms;
+      }
+      AddWorker(static_cast<int>(rank), "node0", trace);
+    }
+    WriteManifest();
+    const json verdict = ReportOfRun()["verdict"];
+    EXPECT_EQ(verdict["workers"], json({"w3"})) << verdict;
+    EXPECT_FALSE(verdict.contains("class")) << verdict;
+    EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("no cause recorded"));
+    return verdict;
+  }
+};
+
+TEST_F(NoClassTest, OfRanksThatRecordDifferentClassesTheAdviceIsToRecordTheSame) {
+  const json verdict = Verdict({{20, 20, 0, 0}, {20, 0, 20, 0}, {0, 20, 20, 0}, {19, 19, 0, 19}});
+  EXPECT_THAT(verdict["advice"].get<std::string>(),
+              HasSubstr("capture all workers with the same collectors; if it were median: "));
+}
+
+TEST_F(NoClassTest, OfRanksThatRecordTheSameTheAdviceIsToCompareThem) {
+  const json verdict = Verdict({{20, 20, 0, 0}, {20, 0, 0, 20}, {0, 20, 0, 20}, {19, 19, 0, 19}});
+  EXPECT_THAT(verdict["advice"].get<std::string>(),
+              HasSubstr("no class of it takes longer than the others' median; if it were median"));
+}
+
+TEST_F(NoClassTest, ASingleStepIsCalledOne) {
+  const json verdict =
+      Verdict({{20, 20, 0, 0}, {20, 0, 0, 20}, {0, 20, 0, 20}, {19, 19, 0, 19}}, /*once=*/true);
+  EXPECT_EQ(verdict["single_step"], 17) << verdict;
+  EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("one step is slow: step 17 on rank 3"));
 }
 
 }  // namespace
