@@ -2,6 +2,7 @@
 """The output in docs/report.md is what `jobscope report` and `jobscope diff` print of the runs of build/tests/made_runs.
 
   report_test.py BUILD_DIRECTORY
+  report_test.py --write BUILD_DIRECTORY     writes the verdicts of the runs into docs/report.md
 """
 import pathlib
 import re
@@ -14,11 +15,44 @@ import documents
 from programs import run
 
 BUILD = pathlib.Path()
+DOCUMENT = documents.ROOT / "docs/report.md"
+# A block for each run, or for several: "`few_steps`, `missing`: …" stands before it.
+EXAMPLE = re.compile(r"^(`\w+`(?:, `\w+`)*)(: [^\n]*\n```text\n)(.*?)(\n```)$", re.MULTILINE | re.DOTALL)
+
+
+def examples():
+    return list(EXAMPLE.finditer(DOCUMENT.read_text(encoding="utf-8")))
+
+
+def names_of(example):
+    return re.findall(r"`(\w+)`", example[1])
 
 
 def answer(text):
     """What stands before the tables."""
     return text.strip("\n").split("\n\n")[0]
+
+
+def verdict_of(directory):
+    return answer(run(BUILD / "bin" / "jobscope", "report", directory))
+
+
+def write():
+    with tempfile.TemporaryDirectory(prefix="jobscope-report-") as scratch:
+        run(BUILD / "tests" / "made_runs", scratch)
+
+        def fill(example):
+            verdicts = "\n\n".join(verdict_of(pathlib.Path(scratch) / name) for name in names_of(example))
+            return f"{example[1]}{example[2]}{verdicts}{example[4]}"
+
+        text = DOCUMENT.read_text(encoding="utf-8")
+        DOCUMENT.write_text(EXAMPLE.sub(fill, text), encoding="utf-8")
+
+
+def texts_of(pattern, source):
+    """The texts in C++ that stand behind `pattern`, each in one or more literals."""
+    found = re.findall(pattern + r'\s*((?:"[^"]*"\s*)+);', (documents.ROOT / source).read_text(encoding="utf-8"))
+    return ["".join(re.findall(r'"([^"]*)"', literals)) for literals in found]
 
 
 class Report(unittest.TestCase):
@@ -29,20 +63,14 @@ class Report(unittest.TestCase):
         cls.runs = pathlib.Path(scratch.name)
         run(BUILD / "tests" / "made_runs", cls.runs)
 
-    def report(self, name):
-        return answer(run(BUILD / "bin" / "jobscope", "report", self.runs / name))
-
     def test_verdicts(self):
-        """A block for each run, or for several: "`few_steps`, `missing`: …" stands before it."""
-        text = (documents.ROOT / "docs/report.md").read_text(encoding="utf-8")
         shown = {}
-        for match in re.finditer(r"^(`\w+`(?:, `\w+`)*): [^\n]*\n```text\n(.*?)\n```$", text, re.MULTILINE | re.DOTALL):
-            names = re.findall(r"`(\w+)`", match[1])
-            shown.update(zip(names, match[2].split("\n\n"), strict=True))
+        for example in examples():
+            shown.update(zip(names_of(example), example[3].split("\n\n"), strict=True))
         self.assertEqual(set(shown), {path.name for path in self.runs.iterdir()} - {"slower", "short"})  # which are for the diff
         for name, verdict in shown.items():
             with self.subTest(run=name):
-                self.assertEqual(verdict, self.report(name))
+                self.assertEqual(verdict, verdict_of(self.runs / name))
 
     def test_diff(self):
         command, shown = documents.block("docs/report.md", "console", "$ jobscope diff").text.split("\n", 1)
@@ -54,6 +82,34 @@ class Report(unittest.TestCase):
         self.assertEqual(answer(shown), answer(done.stdout))
 
 
+class EveryVerdictHasAnExample(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.shown = " ".join(" ".join(example[3] for example in examples()).split())
+
+    def test_bounds(self):
+        text = (documents.ROOT / "analysis/blame/bounds.cc").read_text(encoding="utf-8")
+        titles = re.findall(r'\{StepClass::k\w+, [\d.]+, "([^"]+)"', text)
+        self.assertEqual(len(titles), 12)
+        for title in titles:
+            with self.subTest(bound=title):
+                self.assertIn(" are unexplained " if title == "unexplained" else f": {title}, ", self.shown)
+
+    def test_advice(self):
+        """All advice that is not a class's own, and that against limits."""
+        advice = [text for text in texts_of(r"string_view kAdvice\w+ =", "analysis/blame/advice.h")
+                  if not text.startswith("fix the reason")]  # of a run without a trace, of which `report` fails
+        self.assertGreater(len(advice), 12)
+        limits = texts_of("return", "analysis/blame/advice.cc")
+        self.assertEqual(len(limits), 4)
+        for text in advice + limits:
+            with self.subTest(advice=text):
+                self.assertIn(text, self.shown)
+
+
 if __name__ == "__main__":
-    BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
-    unittest.main(verbosity=2)
+    BUILD = pathlib.Path(sys.argv.pop()).resolve()
+    if "--write" in sys.argv:
+        write()
+    else:
+        unittest.main(verbosity=2)
