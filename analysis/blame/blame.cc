@@ -166,15 +166,15 @@ double Significance(const OwnTimes& times, const std::vector<size_t>& workers) {
   return error > 0 ? std::min(kCertain, mean / error) : (mean > 0 ? kCertain : 0);
 }
 
-// Adds all outliers as one finding if fixing them together gains twice as much as the best of
-// `found`: each hides behind the others. A worker that is far slower than the next one is the
+// Adds all outliers as one finding if fixing them together gains so much more than the best of
+// `found` that each hides behind the others. A worker that is far slower than the next one is the
 // answer alone.
 void AddTogether(const OwnTimes& times, const std::vector<size_t>& outliers,
                  std::vector<Straggler>* found) {
   if (outliers.size() < 2) return;
   const double best = found->empty() ? 0 : found->front().gain;
   Straggler together = WorthOf(times, outliers);
-  if (together.gain < 2 * best || !Passes(times, together)) return;
+  if (together.gain < kTogetherOverBest * best || !Passes(times, together)) return;
   found->insert(found->begin(), std::move(together));
 }
 

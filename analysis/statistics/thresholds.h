@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Defines every threshold of the verdicts, with its reason.
+// Defines the thresholds of the verdicts, each with its reason. Elsewhere are the thresholds of the
+// classes that bound a worker (analysis/blame/bounds.cc), and, where they are used, majorities
+// ("more than half") and multiples of the clocks' uncertainty.
 #ifndef ANALYSIS_STATISTICS_THRESHOLDS_H_
 #define ANALYSIS_STATISTICS_THRESHOLDS_H_
 
@@ -35,6 +37,10 @@ inline constexpr double kFalseAlarm = 0.02;
 // Minimum lateness of the last worker in a step in which it is called late, relative to the mean
 // over all steps. Who is late in more than a quarter of the steps is found by its mean own time.
 inline constexpr double kMinLead = 4;
+// Minimum gain of fixing all outliers together, as a multiple of that of the best one alone, at
+// which they are one finding: each hides behind the others. With less, the best one alone is at
+// least half of the answer.
+inline constexpr double kTogetherOverBest = 2;
 // Share of the whole run from which on one step is a finding by itself.
 inline constexpr double kMinSingleGain = 0.1;
 
@@ -45,6 +51,22 @@ inline constexpr double kMinDeviceShare = 0.05;
 // Minimum ratio of the gain of a bound of all workers to that of a straggler at which the bound
 // is the verdict.
 inline constexpr double kBoundOverStraggler = 3;
+
+// Share of the largest excess, or of its class, below which a name is no cause: a fix of it gains
+// less than a tenth of what a fix of the largest one does.
+inline constexpr double kMinOfLargest = 0.1;
+// Minimum share of the excess in a class that sleep must explain to be reported: with less, the
+// thread works most of that time, and the names tell more.
+inline constexpr double kMinAsleep = 0.5;
+// Minimum excess over the others' median of the share of samples in which a GPU's clocks are
+// limited: in the 20 samples of 2 s, that share varies by a tenth by chance.
+inline constexpr double kMinLimitedSamples = 0.2;
+// SM clock relative to the others' median below which it is a cause: boost clocks of equal GPUs
+// differ by a few percent.
+inline constexpr double kLowClock = 0.93;
+// Minimum excess over the others' median of the periods that exhaust a CPU quota, in percent of all
+// periods: one of the 20 (of 100 ms by default) in 2 s.
+inline constexpr double kMinThrottledPercent = 5;
 
 // Share of lost events of the blamed worker's step thread beyond which they may hide the cause.
 inline constexpr double kMaxLost = 0.005;

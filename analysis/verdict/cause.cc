@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "analysis/statistics/statistics.h"
+#include "analysis/statistics/thresholds.h"
 #include "analysis/verdict/culprits.h"
 
 namespace jobscope::analysis {
@@ -33,17 +34,16 @@ struct LimitCounter {
 };
 
 constexpr LimitCounter kLimitCounters[] = {
-    // 1 or 0 per sample: a fifth of the samples more than the others.
+    // 1 or 0 per sample.
     {StepClass::kDeviceCompute, Limit::kHeat, "clocks limited by heat",
-     [](double value, double others) { return value - others >= 0.2; }},
+     [](double value, double others) { return value - others >= kMinLimitedSamples; }},
     {StepClass::kDeviceCompute, Limit::kPower, "clocks limited by power",
-     [](double value, double others) { return value - others >= 0.2; }},
-    // Boost clocks of equal GPUs differ by a few percent.
+     [](double value, double others) { return value - others >= kMinLimitedSamples; }},
     {StepClass::kDeviceCompute, Limit::kClock, "SM clock (MHz)",
-     [](double value, double others) { return value < 0.93 * others; }},
+     [](double value, double others) { return value < kLowClock * others; }},
     // Percent of the quota's periods.
     {StepClass::kNotRunning, Limit::kQuota, "cgroup throttled (%)",
-     [](double value, double others) { return value - others >= 5; }},
+     [](double value, double others) { return value - others >= kMinThrottledPercent; }},
 };
 
 // Returns the mean of the counters of each of `workers` that has any whose name ends so.
@@ -166,8 +166,7 @@ void NameSleep(const std::vector<size_t>& workers, const std::vector<size_t>& ot
   };
   const double asleep_ms = Mean(times(workers));
   const double more_ms = asleep_ms - Median(times(others));
-  constexpr double kMost = 0.5;
-  if (more_ms > kMost * (*finding->class_ms - finding->class_others_ms.value_or(0))) {
+  if (more_ms > kMinAsleep * (*finding->class_ms - finding->class_others_ms.value_or(0))) {
     finding->asleep_ms = asleep_ms;
   }
 }

@@ -8,13 +8,12 @@
 #include <utility>
 
 #include "analysis/statistics/statistics.h"
+#include "analysis/statistics/thresholds.h"
 
 namespace jobscope::analysis {
 namespace {
 
 constexpr size_t kMaxCulprits = 3;
-// Names that explain less than this share of the largest one, or of their class, are omitted.
-constexpr double kMinOfLargest = 0.1;
 
 bool HasNames(StepClass step_class) {
   return step_class != StepClass::kNotRunning && step_class != StepClass::kUnexplained &&
