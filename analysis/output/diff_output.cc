@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,13 +29,22 @@ nlohmann::ordered_json DifferencesJson(const std::vector<Difference>& difference
     add("before_ms", difference.before_ms);
     add("after_ms", difference.after_ms);
     add("change_ms", difference.delta_ms());
+    add("low_ms", difference.low_ms);
+    add("high_ms", difference.high_ms);
     list.push_back(std::move(entry));
   }
   return list;
 }
 
 std::string DifferencesTable(const char* title, const std::vector<Difference>& differences) {
-  TextTable table({{title, 50}, {"BEFORE ms"}, {"AFTER ms"}, {"CHANGE ms"}});
+  const auto has_interval = [](const Difference& difference) {
+    return difference.low_ms.has_value() && difference.high_ms.has_value();
+  };
+  const bool intervals = std::any_of(differences.begin(), differences.end(), has_interval);
+  std::vector<TextTable::Column> columns = {
+      {title, 50}, {"BEFORE ms"}, {"AFTER ms"}, {"CHANGE ms"}};
+  if (intervals) columns.push_back({"95 % INTERVAL ms"});
+  TextTable table(std::move(columns));
   constexpr size_t kMaxRows = 12;
   for (const Difference& difference : differences) {
     if (table.rows() == kMaxRows) break;
@@ -42,8 +52,16 @@ std::string DifferencesTable(const char* title, const std::vector<Difference>& d
       if (!ms.has_value()) return std::string("–");
       return sign ? absl::StrFormat("%+.3f", *ms) : absl::StrFormat("%.3f", *ms);
     };
-    table.Add({difference.name, cell(difference.before_ms, false), cell(difference.after_ms, false),
-               cell(difference.delta_ms(), true)});
+    std::vector<std::string> cells = {difference.name, cell(difference.before_ms, false),
+                                      cell(difference.after_ms, false),
+                                      cell(difference.delta_ms(), true)};
+    if (intervals) {
+      cells.push_back(
+          has_interval(difference)
+              ? absl::StrFormat("%+.3f to %+.3f", *difference.low_ms, *difference.high_ms)
+              : std::string("–"));
+    }
+    table.Add(std::move(cells));
   }
   return table.rows() == 0 ? std::string() : absl::StrCat("\n", table.Text());
 }

@@ -6,6 +6,27 @@
 #include <numeric>
 
 namespace jobscope::analysis {
+namespace {
+
+// Of more samples only every n-th is used: the interval is narrow enough.
+constexpr size_t kMaxSamples = 5000;
+
+std::vector<double> Thinned(const std::vector<double>& values) {
+  const size_t stride = values.size() / kMaxSamples + 1;
+  std::vector<double> thinned;
+  for (size_t i = 0; i < values.size(); i += stride) thinned.push_back(values[i]);
+  return thinned;
+}
+
+double SampleMean(const std::vector<double>& values, SplitMix64* random) {
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    sum += values[static_cast<size_t>(random->Below(values.size()))];
+  }
+  return sum / static_cast<double>(values.size());
+}
+
+}  // namespace
 
 double Mean(const std::vector<double>& values) {
   if (values.empty()) return 0;
@@ -78,6 +99,21 @@ Range BootstrapRatio(const std::vector<double>& numerator, const std::vector<dou
   constexpr double kTail = 0.025;
   const auto tail = static_cast<size_t>(kTail * kResamples);
   return {ratios[tail], ratios[kResamples - 1 - tail]};
+}
+
+Range BootstrapChange(const std::vector<double>& all_before, const std::vector<double>& all_after,
+                      double (*change)(double before, double after)) {
+  if (all_before.empty() || all_after.empty()) return {};
+  const std::vector<double> before = Thinned(all_before);
+  const std::vector<double> after = Thinned(all_after);
+  SplitMix64 random(before.size() * 31 + after.size());
+  std::vector<double> changes;
+  changes.reserve(kResamples);
+  for (int i = 0; i < kResamples; ++i) {
+    const double mean_before = SampleMean(before, &random);
+    changes.push_back(change(mean_before, SampleMean(after, &random)));
+  }
+  return {Quantile(changes, 0.025), Quantile(changes, 0.975)};
 }
 
 }  // namespace jobscope::analysis

@@ -32,6 +32,12 @@ struct Range {
 inline constexpr int kResamples = 1000;
 Range BootstrapRatio(const std::vector<double>& numerator, const std::vector<double>& denominator);
 
+// Returns the 95 % interval of `change(mean of before, mean of after)`. The draws depend only on
+// how many values there are: several quantities of the same steps share them. {0, 0} if one of
+// the two is empty.
+Range BootstrapChange(const std::vector<double>& before, const std::vector<double>& after,
+                      double (*change)(double before, double after));
+
 // Generates uniform pseudo-random numbers; a fixed algorithm, because output must be reproducible.
 class SplitMix64 {
  public:

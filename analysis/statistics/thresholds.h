@@ -52,8 +52,9 @@ inline constexpr double kMinDeviceShare = 0.05;
 // is the verdict.
 inline constexpr double kBoundOverStraggler = 3;
 
-// Share of the largest excess, or of its class, below which a name is no cause: a fix of it gains
-// less than a tenth of what a fix of the largest one does.
+// Share of the largest excess, or of its class, below which a name is no cause, and of the largest
+// change below which a class does not explain it: a fix of it gains less than a tenth of what a fix
+// of the largest one does.
 inline constexpr double kMinOfLargest = 0.1;
 // Minimum share of the excess in a class that sleep must explain to be reported: with less, the
 // thread works most of that time, and the names tell more.

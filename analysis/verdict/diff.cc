@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,35 +17,55 @@
 namespace jobscope::analysis {
 namespace {
 
-constexpr size_t kMaxSamples = 5000;  // of more, only every n-th is used: the interval is narrow
-                                      // enough
+// What a step of a worker takes of something, in ns.
+using NsOfStep = std::function<int64_t(const WorkerView& view, size_t step)>;
 
-double SampleMean(const std::vector<double>& values, SplitMix64* random) {
-  double sum = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    sum += values[static_cast<size_t>(random->Below(values.size()))];
+// Returns one sample per step of all workers together, in ms: see StepTimesOf.
+std::vector<double> SamplesOf(const Report& report, const NsOfStep& ns_of_step) {
+  const Alignment& alignment = report.alignment;
+  if (alignment.workers.empty()) return {};
+  std::vector<std::vector<double>> all_ms;
+  size_t fewest = SIZE_MAX;
+  for (size_t i = 0; i < alignment.workers.size(); ++i) {
+    const WorkerView& view = report.workers[alignment.workers[i]].view;
+    std::vector<double> of_worker;
+    const size_t count = alignment.synchronous ? alignment.common() : view.steps.size();
+    for (size_t s = 0; s < count; ++s) {
+      const size_t step = alignment.synchronous ? alignment.steps[i][s] : s;
+      of_worker.push_back(static_cast<double>(ns_of_step(view, step)) / kNsPerMs);
+    }
+    fewest = std::min(fewest, count);
+    all_ms.push_back(std::move(of_worker));
   }
-  return sum / static_cast<double>(values.size());
+  // A worker with more steps had several in each part of the time.
+  std::vector<double> samples(fewest);
+  for (const std::vector<double>& of_worker : all_ms) {
+    const std::vector<double> parts = MeansOfParts(of_worker, fewest);
+    for (size_t s = 0; s < fewest; ++s) samples[s] += parts[s];
+  }
+  for (double& sample : samples) sample /= static_cast<double>(alignment.workers.size());
+  return samples;
 }
 
-std::vector<double> Thinned(const std::vector<double>& values) {
-  const size_t stride = values.size() / kMaxSamples + 1;
-  std::vector<double> thinned;
-  for (size_t i = 0; i < values.size(); i += stride) thinned.push_back(values[i]);
-  return thinned;
+// Returns the samples of a class. Empty: no worker of the comparison has recorded it.
+std::vector<double> ClassSamples(const Report& report, size_t c) {
+  const std::vector<size_t>& workers = report.alignment.workers;
+  const bool is_recorded = std::any_of(workers.begin(), workers.end(), [&](size_t w) {
+    return !report.workers[w].view.class_ns[c].empty();
+  });
+  if (!is_recorded) return {};
+  return SamplesOf(report, [c](const WorkerView& view, size_t step) {
+    return view.class_ns[c].empty() ? int64_t{0} : view.class_ns[c][step];
+  });
 }
 
 using Times = std::map<std::string, double>;  // ms per step, mean over workers
 
 Times ClassTimes(const Report& report) {
   Times times;
-  size_t workers = 0;
-  for (const WorkerRow& row : report.workers) workers += row.mean_ms.has_value() ? 1 : 0;
-  for (const WorkerRow& row : report.workers) {
-    for (size_t c = 0; c < kStepClasses; ++c) {
-      if (!row.classes_ms[c].has_value()) continue;
-      times[std::string(kClassNames[c])] += *row.classes_ms[c] / static_cast<double>(workers);
-    }
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    const std::vector<double> samples = ClassSamples(report, c);
+    if (!samples.empty()) times[std::string(kClassNames[c])] = Mean(samples);
   }
   return times;
 }
@@ -119,6 +140,37 @@ std::set<std::string> StepNames(const Report& report) {
   return names;
 }
 
+// Adds the intervals of classes that both runs know.
+void AddIntervals(const Report& before, const Report& after, std::vector<Difference>* classes) {
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    const auto difference =
+        std::find_if(classes->begin(), classes->end(),
+                     [c](const Difference& other) { return other.name == kClassNames[c]; });
+    if (difference == classes->end()) continue;
+    const std::vector<double> samples_before = ClassSamples(before, c);
+    const std::vector<double> samples_after = ClassSamples(after, c);
+    if (samples_before.size() < kMinSteps || samples_after.size() < kMinSteps) continue;
+    const Range range = BootstrapChange(samples_before, samples_after,
+                                        [](double base, double now) { return now - base; });
+    difference->low_ms = range.low;
+    difference->high_ms = range.high;
+  }
+}
+
+// Sorts [begin, end), which is sorted by change, so that classes whose change chance does not
+// explain come first, unless their change explains little of the largest one.
+void PutSureOnesFirst(std::vector<Difference>::iterator begin,
+                      std::vector<Difference>::iterator end) {
+  if (begin == end) return;
+  const double largest_ms = std::fabs(begin->delta_ms().value_or(0));
+  std::stable_partition(begin, end, [largest_ms](const Difference& difference) {
+    const bool excludes_zero =
+        difference.low_ms.value_or(0) > 0 || difference.high_ms.value_or(0) < 0;
+    return excludes_zero &&
+           std::fabs(difference.delta_ms().value_or(0)) >= kMinOfLargest * largest_ms;
+  });
+}
+
 }  // namespace
 
 std::optional<double> Difference::delta_ms() const {
@@ -127,29 +179,8 @@ std::optional<double> Difference::delta_ms() const {
 }
 
 std::vector<double> StepTimesOf(const Report& report) {
-  const Alignment& alignment = report.alignment;
-  if (alignment.workers.empty()) return {};
-  std::vector<std::vector<double>> accounts_ms;
-  size_t fewest = SIZE_MAX;
-  for (size_t i = 0; i < alignment.workers.size(); ++i) {
-    const std::vector<StepView>& steps = report.workers[alignment.workers[i]].view.steps;
-    std::vector<double> of_worker;
-    const size_t count = alignment.synchronous ? alignment.common() : steps.size();
-    for (size_t s = 0; s < count; ++s) {
-      const size_t step = alignment.synchronous ? alignment.steps[i][s] : s;
-      of_worker.push_back(static_cast<double>(steps[step].account_ns) / kNsPerMs);
-    }
-    fewest = std::min(fewest, count);
-    accounts_ms.push_back(std::move(of_worker));
-  }
-  // A worker with more steps had several in each part of the time.
-  std::vector<double> times(fewest);
-  for (const std::vector<double>& of_worker : accounts_ms) {
-    const std::vector<double> parts = MeansOfParts(of_worker, fewest);
-    for (size_t s = 0; s < fewest; ++s) times[s] += parts[s];
-  }
-  for (double& time : times) time /= static_cast<double>(alignment.workers.size());
-  return times;
+  return SamplesOf(report,
+                   [](const WorkerView& view, size_t step) { return view.steps[step].account_ns; });
 }
 
 RunDiff CompareSteps(const std::vector<double>& all_before, const std::vector<double>& all_after,
@@ -167,16 +198,10 @@ RunDiff CompareSteps(const std::vector<double>& all_before, const std::vector<do
     diff.why_inconclusive = "the steps of the run before take no time";
     return diff;
   }
-  const std::vector<double> before = Thinned(all_before);
-  const std::vector<double> after = Thinned(all_after);
-  SplitMix64 random(before.size() * 31 + after.size());
-  std::vector<double> changes;
-  for (int i = 0; i < kResamples; ++i) {
-    const double base = SampleMean(before, &random);
-    changes.push_back(base > 0 ? SampleMean(after, &random) / base - 1 : 0);
-  }
-  diff.change_low = Quantile(changes, 0.025);
-  diff.change_high = Quantile(changes, 0.975);
+  const Range range = BootstrapChange(
+      all_before, all_after, [](double base, double now) { return base > 0 ? now / base - 1 : 0; });
+  diff.change_low = range.low;
+  diff.change_high = range.high;
   if (*diff.change_low > 0 && *diff.change >= gate) {
     diff.outcome = RunDiff::Outcome::kRegression;
   } else if (*diff.change_high < 0 && *diff.change <= -gate) {
@@ -222,14 +247,17 @@ RunDiff DiffRuns(const Report& before, const Report& after, double gate) {
         absl::StrCat("fewer than ", kMinSteps, " steps that all workers have, in one of the runs");
   }
   AddDifferences(ClassTimes(before), ClassTimes(after), std::nullopt, std::nullopt, &diff.classes);
+  AddIntervals(before, after, &diff.classes);
   SortByChange(&diff.classes);
+  auto end = diff.classes.end();
   if (before.alignment.synchronous && after.alignment.synchronous) {
-    std::stable_partition(diff.classes.begin(), diff.classes.end(),
-                          [](const Difference& difference) {
-                            return difference.name != kClassNames[Index(StepClass::kWaiting)] &&
-                                   difference.delta_ms().has_value();
-                          });
+    end = std::stable_partition(
+        diff.classes.begin(), diff.classes.end(), [](const Difference& difference) {
+          return difference.name != kClassNames[Index(StepClass::kWaiting)] &&
+                 difference.delta_ms().has_value();
+        });
   }
+  PutSureOnesFirst(diff.classes.begin(), end);
   for (const bool kernels : {false, true}) {
     const Times names_before = NameTimes(before, kernels);
     const Times names_after = NameTimes(after, kernels);

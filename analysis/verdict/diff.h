@@ -17,6 +17,10 @@ struct Difference {
   // Per step. Absent: that run does not know it; what it knows not to have happened is 0.
   std::optional<double> before_ms;
   std::optional<double> after_ms;
+  // 95 % interval of the change of a class, over steps. Absent: too few steps, or one of the runs
+  // does not know the class. Names have none: digests hold only their sums over all steps.
+  std::optional<double> low_ms = std::nullopt;
+  std::optional<double> high_ms = std::nullopt;
   std::optional<double> delta_ms() const;
 };
 
@@ -33,11 +37,15 @@ struct RunDiff {
   // Its 95 % interval; absent: too few steps.
   std::optional<double> change_low;
   std::optional<double> change_high;
-  // Largest change first, then those that only one run knows. `name` is that of the class. Waiting
-  // for others is last of those that changed where ranks run in step: another class causes it.
+  // Means of the samples of StepTimesOf, which add up to the step times. `name` is that of the
+  // class. First those that surely changed (their interval excludes 0) by a tenth of the largest
+  // change or more, then the others that both runs know, each by size of the change. Waiting for
+  // others is last of these where ranks run in step: another class causes it.
   std::vector<Difference> classes;
-  std::vector<Difference> names;  // scopes, operators, kernels; the same order, at most 20
-  std::string why_inconclusive;   // for example, too few steps
+  // Scopes, operators, kernels: at most 20, largest change first, then those that only one run
+  // knows.
+  std::vector<Difference> names;
+  std::string why_inconclusive;  // for example, too few steps
   // What is missing in one of the runs, or doubtful.
   std::vector<std::string> warnings;
 };

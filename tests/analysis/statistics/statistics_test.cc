@@ -29,6 +29,22 @@ TEST(StatisticsTest, BootstrapOfASingleEventReachesZero) {
   EXPECT_GT(range.high, 0.2);
 }
 
+TEST(StatisticsTest, BootstrapOfAChange) {
+  const auto difference = [](double before, double after) { return after - before; };
+  const Range sure =
+      BootstrapChange(std::vector<double>(50, 2), std::vector<double>(40, 5), difference);
+  EXPECT_EQ(sure.low, 3);
+  EXPECT_EQ(sure.high, 3);
+  std::vector<double> event(40, 0);
+  event[17] = 100;
+  const Range chance = BootstrapChange(std::vector<double>(50, 0), event, difference);
+  EXPECT_EQ(chance.low, 0);
+  EXPECT_GT(chance.high, 2.5);
+  const Range none = BootstrapChange({}, event, difference);
+  EXPECT_EQ(none.low, 0);
+  EXPECT_EQ(none.high, 0);
+}
+
 TEST(StatisticsTest, TheSameInputGivesTheSameInterval) {
   std::vector<double> saved;
   std::vector<double> all;

@@ -105,6 +105,106 @@ TEST_F(DiffRunsTest, TheClassAndTheNameThatGrew) {
   EXPECT_NEAR(diff.change.value_or(0), 15.0 / 40, 0.001);
 }
 
+// Input takes 4 ms more per step, because one more wait of 50 ms lies in the second run; the
+// computation takes 3 ms more in each step.
+TEST_F(DiffRunsTest, WhatSurelyChangedPrecedesWhatMayHaveChangedByChance) {
+  const auto run = [this](const std::vector<double>& input_ms, double host_ms) {
+    TraceFile trace;
+    double begin_ms = 0;
+    for (size_t step = 0; step < input_ms.size(); ++step) {
+      const double ready_ms = begin_ms + input_ms[step];
+      const double end_ms = ready_ms + host_ms;
+      trace.Step(static_cast<int64_t>(step), begin_ms, end_ms);
+      trace.Input(begin_ms, ready_ms);
+      trace.Event("forward", ready_ms, end_ms);
+      begin_ms = end_ms;
+    }
+    workers_ = json::array();
+    AddWorker(0, "node0", trace);
+    return DigestsOfRun();
+  };
+  const Digests before = run({2, 2, 2, 2, 2, 50, 2, 2, 2, 2, 2, 2}, 20);
+  const Digests after = run({2, 50, 2, 2, 2, 2, 2, 2, 50, 2, 2, 2}, 23);
+  const RunDiff diff = DiffRuns(Reduce(before), Reduce(after), 0.05);
+  ASSERT_GE(diff.classes.size(), 2u);
+  const Difference& host = diff.classes[0];
+  EXPECT_EQ(host.name, "host");
+  EXPECT_NEAR(host.delta_ms().value_or(0), 3, 1e-6);
+  EXPECT_NEAR(host.low_ms.value_or(0), 3, 1e-6);
+  EXPECT_NEAR(host.high_ms.value_or(0), 3, 1e-6);
+  const Difference& input = diff.classes[1];
+  EXPECT_EQ(input.name, "input");
+  EXPECT_NEAR(input.delta_ms().value_or(0), 4, 1e-6);
+  EXPECT_LT(input.low_ms.value_or(0), 0);
+  EXPECT_GT(input.high_ms.value_or(0), 4);
+
+  const std::string text = DiffText(diff, 5);
+  EXPECT_THAT(text, testing::HasSubstr("\nCLASS    host: 23.0 ms per step, before 20.0 ms\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("CHANGE ms +95 % INTERVAL ms\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("host +20.000 +23.000 +.3.000 +.3.000 to .3.000\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("input +6.000 +10.000 +.4.000 +-[0-9.]+ to .[0-9.]+"));
+  const json written = json::parse(DiffJson(diff));
+  EXPECT_EQ(written["classes"][0]["low_ms"], 3.0);
+  EXPECT_EQ(written["classes"][0]["high_ms"], 3.0);
+  for (const json& entry : written["names"]) {
+    EXPECT_FALSE(entry.contains("low_ms")) << "digests have sums of names only: " << entry;
+  }
+}
+
+// A collection of 1 us in each step does not explain steps that are 4 ms longer.
+TEST_F(DiffRunsTest, WhatSurelyChangedByLittleExplainsNothing) {
+  const auto run = [this](const std::vector<double>& input_ms, double gc_ms) {
+    TraceFile trace;
+    double begin_ms = 0;
+    for (size_t step = 0; step < input_ms.size(); ++step) {
+      const double ready_ms = begin_ms + input_ms[step];
+      trace.Step(static_cast<int64_t>(step), begin_ms, ready_ms + 20 + gc_ms);
+      trace.Input(begin_ms, ready_ms);
+      trace.Event("forward", ready_ms, ready_ms + 20);
+      trace.Event("gc", ready_ms + 20, ready_ms + 20 + gc_ms);
+      begin_ms = ready_ms + 20 + gc_ms;
+    }
+    workers_ = json::array();
+    AddWorker(0, "node0", trace);
+    return DigestsOfRun();
+  };
+  const Digests before = run({2, 2, 2, 2, 2, 50, 2, 2, 2, 2, 2, 2}, 0.001);
+  const Digests after = run({2, 50, 2, 2, 2, 2, 2, 2, 50, 2, 2, 2}, 0.002);
+  const RunDiff diff = DiffRuns(Reduce(before), Reduce(after), 0.05);
+  ASSERT_FALSE(diff.classes.empty());
+  EXPECT_EQ(diff.classes[0].name, "input");
+  EXPECT_THAT(DiffText(diff, 5), testing::HasSubstr("\nCLASS    input: 10.0 ms"));
+}
+
+// An evaluator, whose steps are longer, takes no part in those of the ranks.
+TEST_F(DiffRunsTest, ClassesAddUpToTheStepTime) {
+  const auto run = [this](double forward_ms) {
+    workers_ = json::array();
+    AddRanks(
+        2, 20, [](int, int) { return 2.0; }, [&](int, int) { return forward_ms; });
+    TraceFile evaluator;
+    for (int step = 0; step < 20; ++step) {
+      evaluator.Step(step, step * 300, step * 300 + 300);
+      evaluator.Event("evaluate", step * 300, step * 300 + 300);
+    }
+    AddWorker(2, "node0", evaluator);
+    return DigestsOfRun();
+  };
+  const Digests before = run(30);
+  const Digests after = run(45);
+  const RunDiff diff = DiffRuns(Reduce(before), Reduce(after), 0.05);
+  double before_ms = 0;
+  double after_ms = 0;
+  for (const Difference& difference : diff.classes) {
+    before_ms += difference.before_ms.value_or(0);
+    after_ms += difference.after_ms.value_or(0);
+  }
+  EXPECT_NEAR(before_ms, 40, 1e-6);
+  EXPECT_NEAR(before_ms, diff.before_ms.value_or(0), 1e-6);
+  EXPECT_NEAR(after_ms, 55, 1e-6);
+  EXPECT_NEAR(after_ms, diff.after_ms.value_or(0), 1e-6);
+}
+
 // Six steps, whatever the number of ranks that wait for each other in them.
 TEST_F(DiffRunsTest, RanksInStepMakeNoMoreSamples) {
   const auto run = [this](double forward_ms) {
@@ -123,6 +223,11 @@ TEST_F(DiffRunsTest, RanksInStepMakeNoMoreSamples) {
   EXPECT_NEAR(diff.change.value_or(0), 0.3, 1e-6);
   EXPECT_EQ(diff.change_low, std::nullopt);
   EXPECT_EQ(diff.why_inconclusive, "fewer than 8 steps that all workers have, in one of the runs");
+  ASSERT_FALSE(diff.classes.empty());
+  for (const Difference& difference : diff.classes) {
+    EXPECT_EQ(difference.low_ms, std::nullopt) << difference.name;
+    EXPECT_EQ(difference.high_ms, std::nullopt) << difference.name;
+  }
 }
 
 // A rank that becomes slower delays the others by as much, though not in the same step.
