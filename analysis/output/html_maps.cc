@@ -19,10 +19,12 @@ namespace {
 constexpr size_t kShades = 10;
 constexpr size_t kMaxMapRows = 128;
 constexpr size_t kMaxColumns = 160;
-constexpr size_t kMaxLabels = 32;  // maximum number of rows with a visible name
+constexpr size_t kMapRowPixels = 16;  // height of a row, if there are few, and of a name
+constexpr size_t kMaxNamedRows = 32;  // of more rows, only every n-th has a name
 
 struct Grid {
-  std::vector<std::string> labels;
+  std::vector<std::string> titles;      // of all workers: of a row, `rows_per_cell` of them
+  std::vector<bool> is_of_verdict;      // [row]: the verdict names one of its workers
   std::vector<std::vector<double>> ms;  // [row][column]
   size_t rows_per_cell = 1;
   size_t columns_per_cell = 1;
@@ -33,6 +35,8 @@ Grid OwnTimesOf(const Report& report) {
   Grid all;
   const Alignment& alignment = report.alignment;
   all.common = alignment.common() >= kMinSteps;
+  std::vector<bool> is_named(report.workers.size(), false);
+  for (const size_t w : report.verdict.workers) is_named[w] = true;
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
     const WorkerRow& row = report.workers[alignment.workers[i]];
     std::vector<double> own;
@@ -45,7 +49,8 @@ Grid OwnTimesOf(const Report& report) {
         own.push_back(static_cast<double>(row.view.own_ns(step)) / kNsPerMs);
       }
     }
-    all.labels.push_back(TitleOf(row));
+    all.titles.push_back(TitleOf(row));
+    all.is_of_verdict.push_back(is_named[alignment.workers[i]]);
     all.ms.push_back(std::move(own));
   }
   return all;
@@ -56,6 +61,7 @@ Grid Thinned(const Grid& all) {
   Grid grid;
   size_t columns = 0;
   for (const std::vector<double>& row : all.ms) columns = std::max(columns, row.size());
+  grid.titles = all.titles;
   grid.common = all.common;
   grid.rows_per_cell = (all.ms.size() + kMaxMapRows - 1) / kMaxMapRows;
   grid.columns_per_cell = (columns + kMaxColumns - 1) / kMaxColumns;
@@ -64,8 +70,9 @@ Grid Thinned(const Grid& all) {
     const size_t cell_row = r / grid.rows_per_cell;
     if (cell_row == grid.ms.size()) {
       grid.ms.emplace_back();
-      grid.labels.push_back(all.labels[r]);
+      grid.is_of_verdict.push_back(false);
     }
+    if (all.is_of_verdict[r]) grid.is_of_verdict[cell_row] = true;
     std::vector<double>& cells = grid.ms[cell_row];
     for (size_t c = 0; c < all.ms[r].size(); ++c) {
       const size_t cell = c / grid.columns_per_cell;
@@ -74,6 +81,71 @@ Grid Thinned(const Grid& all) {
     }
   }
   return grid;
+}
+
+// A name beside the map.
+struct RowName {
+  size_t row = 0;
+  std::string text;
+  bool is_of_verdict = false;
+};
+
+// Returns the name of rows [begin, end): "rank 8 (node1)" or "rank 8 (node1) to rank 15 (node1)".
+std::string NameOfRows(const Grid& grid, size_t begin, size_t end) {
+  const size_t first = begin * grid.rows_per_cell;
+  const size_t last = std::min(end * grid.rows_per_cell, grid.titles.size()) - 1;
+  if (first == last) return grid.titles[first];
+  return absl::StrCat(grid.titles[first], " to ", grid.titles[last]);
+}
+
+// Returns the names beside the map, from above: of the verdict's rows, and of every `every`-th row
+// that has room between these.
+std::vector<RowName> NamesOf(const Grid& grid, double row_pixels, size_t every) {
+  const size_t rows = grid.ms.size();
+  const auto has_room = [row_pixels](size_t above, size_t below) {
+    return static_cast<double>(below - above) * row_pixels >= kMapRowPixels;
+  };
+  std::vector<RowName> names;
+  for (size_t row = 0; row < rows;) {
+    size_t end = row + 1;
+    if (grid.is_of_verdict[row]) {
+      // Rows that are too low for a name of their own share one.
+      while (end < rows && grid.is_of_verdict[end] && !has_room(row, end)) ++end;
+      const std::string text = NameOfRows(grid, row, end);
+      if (names.empty() || has_room(names.back().row, row)) {
+        names.push_back({row, text, true});
+      } else {
+        absl::StrAppend(&names.back().text, ", ", text);
+      }
+    }
+    row = end;
+  }
+  const std::vector<RowName> of_verdict = names;
+  for (size_t row = 0; row < rows; row += every) {
+    const bool fits = std::all_of(of_verdict.begin(), of_verdict.end(), [&](const RowName& other) {
+      return has_room(std::min(other.row, row), std::max(other.row, row));
+    });
+    if (fits) names.push_back({row, NameOfRows(grid, row, row + 1), false});
+  }
+  std::sort(names.begin(), names.end(),
+            [](const RowName& a, const RowName& b) { return a.row < b.row; });
+  return names;
+}
+
+// Puts each name beside the middle of its row.
+std::string NamesMarkup(const std::vector<RowName>& names, double row_pixels) {
+  std::string markup = "<div class=\"quiet rows\">";
+  double used_pixels = 0;
+  for (const RowName& name : names) {
+    const double middle_pixels = (static_cast<double>(name.row) + 0.5) * row_pixels;
+    const double top_pixels = middle_pixels - 0.5 * kMapRowPixels;
+    const std::string text = EscapeHtml(name.text);
+    absl::StrAppendFormat(&markup, "<div style=\"margin-top:%.2fpx\" title=\"%s\">%s%s%s</div>",
+                          top_pixels - used_pixels, text, name.is_of_verdict ? "<b>" : "", text,
+                          name.is_of_verdict ? "</b>" : "");
+    used_pixels = top_pixels + kMapRowPixels;
+  }
+  return absl::StrCat(markup, "</div>");
 }
 
 void AddCell(std::string* path, size_t column, size_t row) {
@@ -103,23 +175,20 @@ std::string HeatMap(const Report& report) {
     }
   }
   // One unit per cell; the names are in a separate list beside it.
-  constexpr size_t kRowPixels = 16;
-  const size_t height = grid.ms.size() <= kMaxLabels ? grid.ms.size() * kRowPixels : 512;
+  const size_t rows = grid.ms.size();
+  const size_t height = std::min(rows, kMaxNamedRows) * kMapRowPixels;
+  const double row_pixels = static_cast<double>(height) / static_cast<double>(rows);
+  const size_t every = (rows + kMaxNamedRows - 1) / kMaxNamedRows;
   std::string svg = absl::StrFormat(
       "<svg viewBox=\"0 0 %d %d\" preserveAspectRatio=none style=\"height:%dpx\" role=img "
       "aria-label=\"own time of each worker in each step\">\n",
-      columns, grid.ms.size(), height);
+      columns, rows, height);
   for (size_t s = 0; s < kShades; ++s) {
     if (!shades[s].empty()) absl::StrAppend(&svg, "<path class=h", s, " d=\"", shades[s], "\"/>\n");
   }
   svg += "</svg>\n";
-  std::string labels;
-  if (grid.ms.size() <= kMaxLabels && grid.rows_per_cell == 1) {
-    for (const std::string& label : grid.labels) {
-      absl::StrAppend(&labels, "<div style=\"height:", kRowPixels,
-                      "px;overflow:hidden;white-space:nowrap\">", EscapeHtml(label), "</div>");
-    }
-  }
+  const auto of_verdict = std::count(grid.is_of_verdict.begin(), grid.is_of_verdict.end(), true);
+  const bool has_others = of_verdict > 0 && static_cast<size_t>(of_verdict) < rows;
   std::string key;
   for (size_t s = 0; s < kShades; ++s) {
     absl::StrAppend(&key,
@@ -127,14 +196,16 @@ std::string HeatMap(const Report& report) {
                     "preserveAspectRatio=none><path class=h", s, " d=\"M0 0h1v1h-1z\"/></svg>");
   }
   return absl::StrCat(
-      "<div style=\"display:flex;gap:.6rem\"><div class=quiet "
-      "style=\"font-size:11px;line-height:16px\">",
-      labels, "</div><div style=\"flex:1\">", svg, "</div></div>\n<p class=quiet>",
-      Milliseconds(low), " ", key, " ", Milliseconds(high), " of own time. One row per ",
+      "<div style=\"display:flex;gap:.6rem\">",
+      NamesMarkup(NamesOf(grid, row_pixels, every), row_pixels), "<div style=\"flex:1\">", svg,
+      "</div></div>\n<p class=quiet>", Milliseconds(low), " ", key, " ", Milliseconds(high),
+      " of own time. One row per ",
       grid.rows_per_cell == 1 ? "worker" : absl::StrCat(grid.rows_per_cell, " workers"),
       ", one column per ",
       grid.columns_per_cell == 1 ? "step" : absl::StrCat(grid.columns_per_cell, " steps"),
-      grid.common ? "" : "; steps are not aligned", ".</p>\n");
+      grid.common ? "" : "; steps are not aligned",
+      every == 1 ? "" : absl::StrCat("; one of ", every, " rows has its name"),
+      has_others ? "; names of the verdict are bold" : "", ".</p>\n");
 }
 
 std::string LastStrip(const Report& report) {

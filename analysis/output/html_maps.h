@@ -11,7 +11,8 @@
 namespace jobscope::analysis {
 
 // Draws the own time of each worker in each step. If there are too many, several share a cell,
-// which shows their largest value.
+// which shows their largest value. Rows of the verdict's workers have a name, however many rows
+// there are; of the others every n-th has.
 std::string HeatMap(const Report& report);
 
 // Draws who arrived last at each matched collective, in order of time. Empty: unknown for all.

@@ -136,6 +136,84 @@ TEST_F(LeftOutTest, OfManyCollectivesAllAreCounted) {
   EXPECT_THAT(page, HasSubstr("The first 2000 of 3000 collectives are drawn"));
 }
 
+// The names beside the map of own times.
+class MapNamesTest : public ReportHtmlTest {
+ protected:
+  static std::string Names(const std::string& page) {
+    const size_t begin = page.find("<div class=\"quiet rows\">");
+    EXPECT_NE(begin, std::string::npos);
+    return begin == std::string::npos ? std::string()
+                                      : page.substr(begin, page.find("<svg", begin) - begin);
+  }
+};
+
+TEST_F(MapNamesTest, OfFewRowsAllHaveTheirNames) {
+  AddRanks(8, 10, Jitter, [](int rank, int) { return rank == 5 ? 80.0 : 50.0; });
+  WriteManifest();
+  const std::string page = Page();
+  const std::string names = Names(page);
+  for (int rank = 0; rank < 8; ++rank) {
+    EXPECT_THAT(names, HasSubstr("rank " + std::to_string(rank) + " (node"));
+  }
+  EXPECT_THAT(names, HasSubstr("><b>rank 5 (node1)</b><"));
+  EXPECT_THAT(names, HasSubstr(">rank 6 (node1)<"));
+  EXPECT_THAT(page, HasSubstr("; names of the verdict are bold."));
+  EXPECT_THAT(page, Not(HasSubstr("rows has its name")));
+}
+
+TEST_F(MapNamesTest, OfManyRowsSomeAndThatOfTheVerdictHaveTheirNames) {
+  AddRanks(40, 10, Jitter, [](int rank, int) { return rank == 33 ? 80.0 : 50.0; });
+  WriteManifest();
+  const std::string page = Page();
+  const std::string names = Names(page);
+  for (int rank = 0; rank < 40; ++rank) {
+    const std::string name = ">rank " + std::to_string(rank) + " (node";
+    if (rank == 33) {
+      EXPECT_THAT(names, HasSubstr("><b>rank 33 (node8)</b><"));
+    } else if (rank % 2 == 0 && rank != 32 && rank != 34) {
+      EXPECT_THAT(names, HasSubstr(name));
+    } else {
+      EXPECT_THAT(names, Not(HasSubstr(name)));  // of 32 and 34: no room beside 33
+    }
+  }
+  EXPECT_THAT(page,
+              HasSubstr("One row per worker, one column per step; one of 2 rows has its name"));
+}
+
+TEST_F(MapNamesTest, NeighboursOfTheVerdictShareANameIfTheirRowsAreLow) {
+  AddRanks(40, 10, Jitter, [](int rank, int) { return rank / 4 == 8 ? 80.0 : 50.0; });
+  WriteManifest();
+  const std::string names = Names(Page());
+  EXPECT_THAT(names, HasSubstr("><b>rank 32 (node8) to rank 33 (node8)</b><"));
+  EXPECT_THAT(names, HasSubstr("><b>rank 34 (node8) to rank 35 (node8)</b><"));
+}
+
+TEST_F(MapNamesTest, OfAThousandWorkersTheRowOfTheVerdictHasTheRangeOfItsWorkers) {
+  AddRanks(2, 10, Jitter, [](int rank, int) { return rank == 1 ? 80.0 : 50.0; });
+  WriteManifest();
+  absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok());
+  ASSERT_EQ(digests->workers.size(), 2u);
+  const v1::Digest fast = digests->workers[0];
+  const v1::Digest slow = digests->workers[1];
+  digests->workers.clear();
+  for (int rank = 0; rank < 1024; ++rank) {
+    digests->workers.push_back(rank == 517 ? slow : fast);
+    digests->workers.back().set_name("w" + std::to_string(rank));
+    digests->workers.back().set_rank(rank);
+    digests->workers.back().set_host("node" + std::to_string(rank / 8));
+  }
+  const std::string page = ReportHtml(Reduce(*digests));
+  EXPECT_THAT(page, HasSubstr("its median rank allows: rank 517 (node64), host work</h1>"));
+  const std::string names = Names(page);
+  EXPECT_THAT(names, HasSubstr("><b>rank 512 (node64) to rank 519 (node64)</b><"));
+  EXPECT_THAT(names, HasSubstr(">rank 0 (node0) to rank 7 (node0)<"));
+  EXPECT_THAT(names, Not(HasSubstr(">rank 8 (node1) to ")));
+  EXPECT_THAT(names, HasSubstr(">rank 32 (node4) to rank 39 (node4)<"));
+  EXPECT_THAT(page,
+              HasSubstr("One row per 8 workers, one column per step; one of 4 rows has its name"));
+}
+
 TEST_F(LeftOutTest, OfManyWorkersThatAreLastSomeAreDrawn) {
   AddRanks(20, 40, Jitter, [](int rank, int step) { return step % 20 == rank ? 80.0 : 50.0; });
   WriteManifest();
