@@ -59,6 +59,15 @@ BUDGETS = (
      "step during a capture / without, tensorflow [x]", 1, "≤ 1.01", "x"),
     ("step of 10 ms during a capture, PyTorch", "torch_step_bench", "step during a capture / without, torch [x]", 1, "≤ 1.01", "x"),
     ("one operator of PyTorch", "torch_ops_bench", "more per operator, capture with operators [ns]", 1, "≤ 100", "ns"),
+    ("report: host events read, per core", "report_bench", "BM_ReadHost/1000000, rate", 1e-6, "≥ 10", "M/s"),
+    ("report: kernels and launches read, per core", "report_bench", "BM_ReadDevice/1000000, rate", 1e-6, "≥ 10", "M/s"),
+    ("report: 1,024 digests reduced", "report_bench", "BM_Reduce/1024, wall", 1e-9, "≤ 2", "s"),
+    ("report: 8 workers of 20,000 events in 2 s", "report_page_bench", "report, 8 workers of 20,000 events in 2 s [s]", 1, "≤ 1", "s"),
+    ("report: 1,024 workers of 20,000 events each", "report_page_bench", "report, 1,024 workers of 20,000 events each [s]", 1, "≤ 10", "s"),
+    ("report: memory, 8 workers", "report_page_bench", "memory of the report, 8 workers of 20,000 events in 2 s [MiB]", 1, "≤ 200", "MiB"),
+    ("report: memory, one large part", "report_page_bench", "memory of the report, one large part [MiB]", 1, "≤ 200", "MiB"),
+    ("report: page of 8 workers opened", "report_page_bench", "page opened, 8 workers [s]", 1, "≤ 1", "s"),
+    ("report: page of 1,024 workers opened", "report_page_bench", "page opened, 1024 workers [s]", 1, "≤ 5", "s"),
 )  # fmt: skip
 
 # Likewise, without budgets of their own.
@@ -107,10 +116,17 @@ def read(path):
     data = json.loads(path.read_text(encoding="utf-8"))
     found = figures.load(path)
     for one in data.get("benchmarks", []):
+        if one.get("run_type") == "aggregate" or one.get("error_occurred"):
+            continue
         rate = one.get("items_per_second", one.get("bytes_per_second"))
-        if rate is not None and one.get("run_type") != "aggregate":
+        if rate is not None:
             name = one["run_name"] + ", rate"
             found.setdefault(name, figures.figure(name, "1/s", [], better="higher"))["own"].append(rate)
+        # figures.load has the CPU time.
+        if "real_time" in one:
+            name = one["run_name"] + ", wall"
+            wall_ns = one["real_time"] * figures.TO_NS[one["time_unit"]]
+            found.setdefault(name, figures.figure(name, "ns", []))["own"].append(wall_ns)
     context = data.get("context")  # of Google Benchmark
     if context:
         return found, f"{context['num_cpus']} cores, load {context['load_avg'][0]:.2f} at the start, {context['date'][:10]}"

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import unittest
 REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "bench"))
 import figures  # noqa: E402
+import report_page_bench  # noqa: E402
 import tables  # noqa: E402
 
 
@@ -49,6 +51,20 @@ class TablesTest(unittest.TestCase):
         scopes = [{"run_name": name, "cpu_time": ns, "time_unit": "ns"} for name, ns in (("TwoTickReads", 20), ("Scope", 22))]
         context = {"num_cpus": 5, "load_avg": [0.5], "date": "2026-01-02T03:04:05+00:00"}
         (self.out / "scope_bench.json").write_text(json.dumps({"context": context, "benchmarks": scopes}), encoding="utf-8")
+        reports = [
+            {"run_name": "BM_ReadHost/1000000", "cpu_time": 55, "real_time": 60, "items_per_second": 18e6, "bytes_per_second": 4e8},
+            {"run_name": "BM_ReadDevice/1000000", "cpu_time": 250, "real_time": 260, "items_per_second": 8e6},
+            {"run_name": "BM_Reduce/1024", "cpu_time": 1500, "real_time": 2500},
+            {"run_name": "BM_Reduce/1024", "cpu_time": 1500, "real_time": 9000, "run_type": "aggregate"},
+        ]  # fmt: skip
+        for one in reports:
+            one["time_unit"] = "ms"
+        (self.out / "report_bench.json").write_text(json.dumps({"benchmarks": reports}), encoding="utf-8")
+        figures.save(self.out / "report_page_bench.json", "elsewhere", [
+            figures.figure("report, 8 workers of 20,000 events in 2 s", "s", [0.04]),
+            figures.figure("report, 1,024 workers of 20,000 events each", "s", [11, 12]),
+            figures.figure("memory of the report, one large part", "MiB", [140]), figures.figure("page opened, 1024 workers", "s", [1.3]),
+        ])  # fmt: skip
         text, told = self.write()
         self.assertEqual(told, "")
         for row in (
@@ -62,6 +78,14 @@ class TablesTest(unittest.TestCase):
             "| drain and encode, plain | ≥ 25 M/s | 26.00 M/s | 1 | kept |",
             "| 1,000 addresses, 100 dead | ≤ 1 s | 0.60 [0.50, 0.70] s | 2 | kept |",
             "| assemble, events of 8 runs interleaved | ≥ 1.2 GB/s | - | - |  |",
+            "| report: host events read, per core | ≥ 10 M/s | 18.00 M/s | 1 | kept |",
+            "| report: kernels and launches read, per core | ≥ 10 M/s | 8.00 M/s | 1 | **missed** |",
+            "| report: 1,024 digests reduced | ≤ 2 s | 2.50 s | 1 | **missed** |",
+            "| report: 8 workers of 20,000 events in 2 s | ≤ 1 s | 0.04 s | 1 | kept |",
+            "| report: 1,024 workers of 20,000 events each | ≤ 10 s | 11.50 [11.00, 12.00] s | 2 | **missed** |",
+            "| report: memory, one large part | ≤ 200 MiB | 140.00 MiB | 1 | kept |",
+            "| report: page of 8 workers opened | ≤ 1 s | - | - |  |",
+            "| report: page of 1,024 workers opened | ≤ 5 s | 1.30 s | 1 | kept |",
         ):
             self.assertIn(row, text)
         self.assertEqual(self.write()[0], text)  # again: the same
@@ -73,6 +97,18 @@ class TablesTest(unittest.TestCase):
             if file in ("capture_bench", "embed_cost"):
                 for word in name.rsplit(" [", 1)[0].split(", ", 1):
                     self.assertIn(word, sources, name)
+
+    def test_budgets_of_the_report_are_those_of_its_benches(self):
+        wanted = {}
+        for _, what, seconds, mib in report_page_bench.WHOLE_RUNS:
+            wanted.update({f"report, {what} [s]": seconds, f"memory of the report, {what} [MiB]": mib})
+        wanted.update({f"page opened, {workers} workers [s]": seconds for workers, seconds in report_page_bench.RUNS.values()})
+        wanted = {name: f"≤ {budget:g}" for name, budget in wanted.items() if budget}
+        self.assertEqual({row[2]: row[4] for row in tables.BUDGETS if row[1] == "report_page_bench"}, wanted)
+        bench = (REPO / "bench" / "report_bench.cc").read_text(encoding="utf-8").replace("'", "")
+        for name in [row[2] for row in tables.BUDGETS if row[1] == "report_bench"]:
+            benchmark, argument = name.partition(",")[0].split("/")
+            self.assertRegex(bench, rf"BENCHMARK\({benchmark}\).*->Arg\({argument}\)")
 
 
 class RunTest(unittest.TestCase):
@@ -98,7 +134,7 @@ class RunTest(unittest.TestCase):
             )
             self.assertEqual(done.returncode, 0, done.stderr)
             # Benches that are not run: those of --scale, and programs that are not built.
-            kept = {"scale_10000", "scale_processes", "drain_bench", "segment_bench"}
+            kept = {"scale_10000", "scale_processes", "drain_bench", "report_bench", "segment_bench"}
             self.assertEqual({path.stem for path in out.iterdir()}, kept)
 
 
