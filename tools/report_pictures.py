@@ -17,7 +17,7 @@ WIDTH = 1000
 # Picture: its first element, and the most pixels of height.
 SECTIONS = {
     "verdict": ("header", 400),
-    "workers": ("#s-workers", 760),
+    "workers": ("#s-workers", 880),
     "classes": ("#s-classes", 360),
     "steps": ("#s-steps", 640),
     "timeline": ("#s-timeline", 820),
@@ -26,7 +26,18 @@ SECTIONS = {
     "operators": ("#s-operators", 420),
     "kernels": ("#s-kernels", 300),
     "memory": ("#s-memory", 420),
+    "counters": ("#s-counters", 480),
 }
+# Pictures that are as wide as a table is, so that all of its columns show; the page itself would scroll them.
+WIDE = {"workers": "#workers"}
+# Returns the width of the page at which nothing of a table is hidden. The page's own column is no wider than 76rem.
+WIDEN = """(() => {
+  document.body.style.maxWidth = "none";
+  const style = getComputedStyle(document.body);
+  return Math.ceil(document.querySelector(%r).scrollWidth + parseFloat(style.paddingLeft) + parseFloat(style.paddingRight)) + 1;
+})()"""
+# Charts follow the size of the page a few frames later.
+SETTLE = "new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 500))"
 # The section goes on to the next heading.
 BOX = """(() => {
   const first = document.querySelector(%r);
@@ -48,10 +59,13 @@ def main():
         subprocess.run([build / "tests" / "made_runs", scratch, "training"], check=True)
         page = f"{scratch}/report.html"
         subprocess.run([build / "bin" / "jobscope", "report", f"{scratch}/training", f"--html={page}"], check=True, stdout=subprocess.DEVNULL)
-        browser.size(WIDTH, 900)
-        browser.open(page)
         for name, (selector, height) in SECTIONS.items():
             path = pictures / f"report_{name}.png"
+            browser.size(WIDTH, 900)
+            browser.open(page)
+            if name in WIDE:
+                browser.size(browser.evaluate(WIDEN % WIDE[name]), 900)
+                browser.evaluate(SETTLE)
             browser.screenshot(path, browser.evaluate(BOX % (selector, height)))
             print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1024:.0f} KiB")
 
