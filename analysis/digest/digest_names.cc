@@ -13,8 +13,8 @@ namespace {
 constexpr size_t kMaxOperators = 400;
 constexpr size_t kMaxKernels = 300;
 
-// Fills `names` with the largest ones. Returns for each index of the table its new index plus 1, or
-// 0.
+// Fills `names` with the largest ones, and adds the number of others to `left_out`. Returns for
+// each index of the table its new index plus 1, or 0.
 std::vector<uint32_t> FillNames(const NameTable& table, size_t limit, uint64_t* left_out,
                                 google::protobuf::RepeatedPtrField<v1::DigestName>* names) {
   std::vector<uint32_t> order(table.size());
@@ -32,7 +32,7 @@ std::vector<uint32_t> FillNames(const NameTable& table, size_t limit, uint64_t* 
     const NameTotals& totals = table[index];
     if (totals.count == 0) continue;
     if (static_cast<size_t>(names->size()) == limit) {
-      if (left_out != nullptr) ++*left_out;
+      ++*left_out;
       continue;
     }
     v1::DigestName* name = names->Add();
@@ -104,7 +104,30 @@ std::vector<uint32_t> FillOperators(const NameTable& table, v1::Digest* digest) 
 }
 
 void FillKernels(const NameTable& table, v1::Digest* digest) {
-  FillNames(table, kMaxKernels, nullptr, digest->mutable_kernels());
+  uint64_t left_out = table.left_out();
+  FillNames(table, kMaxKernels, &left_out, digest->mutable_kernels());
+  digest->set_kernels_left_out(left_out);
+}
+
+std::optional<uint64_t> KernelsLeftOut(const v1::Digest& digest) {
+  if (digest.has_kernels_left_out()) return digest.kernels_left_out();
+  if (static_cast<size_t>(digest.kernels_size()) < kMaxKernels) return uint64_t{0};
+  return std::nullopt;
+}
+
+uint64_t LargestLeftOutNs(const v1::Digest& digest, bool kernels) {
+  const uint64_t left_out =
+      kernels ? KernelsLeftOut(digest).value_or(1) : digest.operators_left_out();
+  if (left_out == 0) return 0;
+  uint64_t smallest_ns = UINT64_MAX;
+  uint64_t others_ns = 0;
+  for (const v1::DigestName& name : kernels ? digest.kernels() : digest.operators()) {
+    const uint64_t ns = std::max({name.self_ns(), name.step_self_ns(), name.input_ns()});
+    smallest_ns = std::min(smallest_ns, ns);
+    // Names that the table of names had no room for came last, and may be larger than the others.
+    if (name.name() == NameTable::kOthers) others_ns = ns;
+  }
+  return smallest_ns == UINT64_MAX ? 0 : std::max(smallest_ns, others_ns);
 }
 
 }  // namespace jobscope::analysis

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "analysis/steps/intervals.h"
@@ -30,6 +31,14 @@ void SetStepTimesOfKernels(const std::vector<Interval>& accounts, WorkerTrace* t
 // index plus 1, or 0.
 std::vector<uint32_t> FillOperators(const NameTable& table, v1::Digest* digest);
 void FillKernels(const NameTable& table, v1::Digest* digest);
+
+// Returns how many kernels the digest left out, at most. nullopt: it has as many as fit, and an
+// earlier revision wrote it, which did not count the others.
+std::optional<uint64_t> KernelsLeftOut(const v1::Digest& digest);
+
+// Returns the largest step_self_ns or input_ns that an operator, or a kernel, can have had that the
+// digest left out. 0: it left none out.
+uint64_t LargestLeftOutNs(const v1::Digest& digest, bool kernels);
 
 }  // namespace jobscope::analysis
 

@@ -13,9 +13,9 @@
 #include "analysis/output/html.h"
 #include "analysis/output/html_maps.h"
 #include "analysis/output/html_memory.h"
+#include "analysis/output/html_names.h"
 #include "analysis/output/html_timeline.h"
 #include "analysis/report/class_view.h"
-#include "analysis/report/input_view.h"
 #include "common/files/whole_file.h"
 
 namespace jobscope::analysis {
@@ -172,34 +172,6 @@ std::string ClassesSection(const Report& report) {
   return absl::StrCat("<h2 id=s-classes>Classes</h2>\n", table.Markup());
 }
 
-std::string InputSection(const Report& report) {
-  const InputView input = InputOf(report);
-  if (input.names.empty()) return {};
-  HtmlTable names("input-names",
-                  "What the workers wait for: an input wait counts as a whole, a scope inside one "
-                  "by its self time there; means per step over the workers that record input",
-                  {{"name", true},
-                   {"is", true},
-                   {"mean ms"},
-                   {"most ms"},
-                   {"most in", true},
-                   {"workers"},
-                   {"source", true}},
-                  input.names.size() > 8);
-  for (const InputName& name : input.names) {
-    names.Add({name.name, name.is_wait ? "wait" : "inside a wait", absl::StrFormat("%.3f", name.ms),
-               absl::StrFormat("%.3f", name.most_ms), TitleOf(report.workers[name.most_in]),
-               absl::StrCat(name.workers), name.source});
-  }
-  HtmlTable workers("input-workers", "Share of their steps that workers wait for input",
-                    {{"worker", true}, {"ms per step"}, {"share %"}}, input.workers.size() > 8);
-  for (const InputWorker& worker : input.workers) {
-    workers.Add({TitleOf(report.workers[worker.worker]), absl::StrFormat("%.3f", worker.ms),
-                 absl::StrFormat("%.1f", 100 * worker.share)});
-  }
-  return absl::StrCat("<h2 id=s-input>Input</h2>\n", names.Markup(), workers.Markup());
-}
-
 std::string CollectivesSection(const Report& report) {
   if (report.collectives.empty()) return {};
   HtmlTable table("collectives",
@@ -229,32 +201,6 @@ std::string CollectivesSection(const Report& report) {
       "<h2 id=s-collectives>Collectives</h2>\n",
       strip.empty() ? "" : "<p class=quiet>Who was last, in the order of time</p>\n", strip,
       table.Markup());
-}
-
-std::string NamesSection(const char* id, const char* title, const char* caption,
-                         const std::vector<NameRow>& names) {
-  if (names.empty()) return {};
-  HtmlTable table(id, caption,
-                  {{"name", true},
-                   {"class", true},
-                   {"count"},
-                   {"total ms"},
-                   {"self ms"},
-                   {"mean ms"},
-                   {"max ms"},
-                   {"share %"},
-                   {"workers"},
-                   {"source", true}},
-                  /*filter=*/true);
-  for (const NameRow& row : names) {
-    table.Add(
-        {row.name, std::string(ClassTitle(row.step_class)), absl::StrCat(row.count),
-         absl::StrFormat("%.3f", row.total_ms), absl::StrFormat("%.3f", row.self_ms),
-         absl::StrFormat("%.4f", row.count > 0 ? row.total_ms / static_cast<double>(row.count) : 0),
-         absl::StrFormat("%.3f", row.max_ms), absl::StrFormat("%.2f", 100 * row.share),
-         absl::StrCat(row.workers), row.source});
-  }
-  return absl::StrCat("<h2 id=s-", id, ">", title, "</h2>\n", table.Markup());
 }
 
 std::string NotesSection(const Report& report) {
@@ -343,12 +289,8 @@ std::string ReportHtml(const Report& report) {
       EscapeHtml(report.run), ": ", EscapeHtml(report.verdict.text), "</title>\n<style>\n",
       std::string(kReportCss), "</style>\n</head>\n<body>\n", Header(report),
       WorkersSection(report), ClassesSection(report), StepsSection(report), Timelines(report),
-      InputSection(report), CollectivesSection(report),
-      NamesSection("operators", "Scopes and operators",
-                   "Of all threads and workers; self time is without what is nested inside",
-                   report.operators),
-      NamesSection("kernels", "Kernels", "Of all devices and workers", report.kernels),
-      MemorySection(report), NotesSection(report), "<script type=application/json id=data>",
+      InputSection(report), CollectivesSection(report), NameSections(report), MemorySection(report),
+      NotesSection(report), "<script type=application/json id=data>",
       EscapeScript(data.dump(-1, ' ', false, json::error_handler_t::replace)),
       "</script>\n<script>\n", std::string(kChartJs), "\n</script>\n<script>\n",
       std::string(kReportJs), "</script>\n</body>\n</html>\n");

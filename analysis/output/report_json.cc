@@ -154,6 +154,7 @@ json InputJson(const Report& report) {
     entry["most_in"] = report.workers[name.most_in].view.name;
     object["names"].push_back(std::move(entry));
   }
+  object["names_left_out"] = input.names_left_out;
   return object;
 }
 
@@ -252,8 +253,10 @@ std::string ReportJson(const Report& report) {
   }
   root["operators"] = json::array();
   for (const NameRow& row : report.operators) root["operators"].push_back(NameJson(row));
+  root["operators_left_out"] = report.operators_left_out;
   root["kernels"] = json::array();
   for (const NameRow& row : report.kernels) root["kernels"].push_back(NameJson(row));
+  if (report.kernels_left_out.has_value()) root["kernels_left_out"] = *report.kernels_left_out;
   root["memory"] = MemoryJson(report);
   root["allocators"] = AllocatorsJson(report);
   root["missing"] = json::array();

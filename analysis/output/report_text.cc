@@ -2,6 +2,7 @@
 #include "analysis/output/report_text.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -40,6 +41,12 @@ std::string Warnings(const Report& report, size_t most) {
 std::string LeftOut(size_t all, const TextTable& table, const char* what) {
   if (all <= table.rows()) return {};
   return absl::StrCat("... and ", all - table.rows(), " more ", what, ": --json has them\n");
+}
+
+// Returns how many names the report itself leaves out; empty: none.
+std::string NotInReport(const std::string& how_many, const char* what) {
+  if (how_many.empty()) return {};
+  return absl::StrCat("... and ", how_many, " further ", what, ": --json lacks them, too\n");
 }
 
 // Kernels, and copies beside them.
@@ -105,11 +112,16 @@ std::string InputTables(const Report& report) {
     names.Add({name.is_wait ? name.name : absl::StrCat("  ", name.name), Ms(name.ms),
                Ms(name.most_ms), TitleOf(report.workers[name.most_in]), name.source});
   }
+  constexpr char kNames[] = "names of input";
+  std::string how_many;
+  if (input.names_left_out > 0) how_many = absl::StrCat(input.names_left_out);
   return absl::StrCat(workers.Text(), LeftOut(input.workers.size(), workers, "workers with input"),
-                      "\n", names.Text(), LeftOut(input.names.size(), names, "names of input"));
+                      "\n", names.Text(), LeftOut(input.names.size(), names, kNames),
+                      NotInReport(how_many, kNames));
 }
 
-std::string NamesTable(const char* title, const char* what, const std::vector<NameRow>& names) {
+std::string NamesTable(const char* title, const char* what, const std::vector<NameRow>& names,
+                       const std::optional<uint64_t>& left_out) {
   if (names.empty()) return {};
   TextTable table(
       {{title, 42}, {"COUNT"}, {"TOTAL ms"}, {"SELF ms"}, {"MEAN ms"}, {"MAX ms"}, {"SHARE"}});
@@ -121,7 +133,10 @@ std::string NamesTable(const char* title, const char* what, const std::vector<Na
          absl::StrFormat("%.3f", row.count > 0 ? row.total_ms / static_cast<double>(row.count) : 0),
          absl::StrFormat("%.2f", row.max_ms), absl::StrFormat("%.1f%%", 100 * row.share)});
   }
-  return table.Text() + LeftOut(names.size(), table, what);
+  std::string how_many;
+  if (!left_out.has_value()) how_many = "an unknown number of";
+  if (left_out.value_or(0) > 0) how_many = absl::StrCat("up to ", *left_out);
+  return table.Text() + LeftOut(names.size(), table, what) + NotInReport(how_many, what);
 }
 
 std::string CollectivesTable(const Report& report) {
@@ -220,8 +235,9 @@ std::string ReportText(const Report& report) {
       ClassesTable(report),
       InputTables(report),
       CollectivesTable(report),
-      NamesTable("SCOPE OR OPERATOR", "scopes and operators", report.operators),
-      NamesTable("KERNEL", "kernels", report.kernels),
+      NamesTable("SCOPE OR OPERATOR", "scopes and operators", report.operators,
+                 report.operators_left_out),
+      NamesTable("KERNEL", "kernels", report.kernels, report.kernels_left_out),
       MemoryTable(report)};
   for (const std::string& table : tables) {
     if (!table.empty()) absl::StrAppend(&text, "\n", table);

@@ -43,7 +43,10 @@ InputView InputOf(const Report& report) {
     return std::make_tuple(a.is_wait, a.ms) > std::make_tuple(b.is_wait, b.ms);
   });
   constexpr size_t kMaxNames = 50;
-  if (view.names.size() > kMaxNames) view.names.resize(kMaxNames);
+  if (view.names.size() > kMaxNames) {
+    view.names_left_out = view.names.size() - kMaxNames;
+    view.names.resize(kMaxNames);
+  }
   return view;
 }
 

@@ -32,6 +32,8 @@ struct InputName {
 struct InputView {
   std::vector<InputWorker> workers;  // that record input, largest share first
   std::vector<InputName> names;      // waits first, then by time; at most 50
+  // Further ones; without those that digests left out (Report::operators_left_out).
+  size_t names_left_out = 0;
 };
 
 InputView InputOf(const Report& report);

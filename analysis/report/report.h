@@ -134,8 +134,12 @@ struct Report {
   Finding verdict;
   std::vector<Finding> findings;  // largest gain first
   std::vector<CollectiveRow> collectives;
-  std::vector<NameRow> operators;
+  std::vector<NameRow> operators;  // largest self time first; at most 200
   std::vector<NameRow> kernels;
+  // Names without a row, at most: those beyond the largest, and those that digests left out. A name
+  // that several digests left out counts for each of them, and may have a row from another one.
+  uint64_t operators_left_out = 0;
+  std::optional<uint64_t> kernels_left_out;  // nullopt: some digest does not tell
   std::vector<Digests::Missing> missing;
   size_t expected_workers = 0;  // number that should be there
   std::vector<std::string> warnings;

@@ -8,9 +8,9 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/report/name_times.h"
 #include "analysis/statistics/statistics.h"
 #include "analysis/statistics/thresholds.h"
 
@@ -70,49 +70,39 @@ Times ClassTimes(const Report& report) {
   return times;
 }
 
-// Scopes and operators, or kernels. Empty: the run has recorded none.
-Times NameTimes(const Report& report, bool kernels) {
-  Times times;
-  size_t workers = 0;
-  for (const WorkerRow& row : report.workers) workers += row.mean_ms.has_value() ? 1 : 0;
-  for (const WorkerRow& row : report.workers) {
-    if (row.view.steps.empty()) continue;
-    const double unit =
-        static_cast<double>(row.view.steps.size()) * static_cast<double>(workers) * kNsPerMs;
-    const v1::Digest& digest = *row.view.digest;
-    for (const v1::DigestName& name : kernels ? digest.kernels() : digest.operators()) {
-      if (name.step_self_ns() == 0) continue;
-      times[name.name()] += static_cast<double>(name.step_self_ns()) / unit;
-    }
-  }
-  return times;
-}
-
-using Known = std::optional<double>;
-
-// `absent_before`, `absent_after`: what is known of a name that the run does not have.
-void AddDifferences(const Times& before, const Times& after, Known absent_before,
-                    Known absent_after, std::vector<Difference>* differences) {
-  const auto find = [](const Times& times, const std::string& name, Known absent) {
+void AddClassDifferences(const Times& before, const Times& after,
+                         std::vector<Difference>* differences) {
+  const auto find = [](const Times& times, const std::string& name) {
     const auto found = times.find(name);
-    return found != times.end() ? Known(found->second) : absent;
+    return found != times.end() ? std::optional<double>(found->second) : std::nullopt;
   };
   Times all = before;
   all.insert(after.begin(), after.end());
   for (const auto& [name, ms] : all) {
-    differences->push_back(
-        {name, find(before, name, absent_before), find(after, name, absent_after)});
+    differences->push_back({name, find(before, name), find(after, name)});
+  }
+}
+
+void AddNameDifferences(const NameTimes& before, const NameTimes& after,
+                        std::vector<Difference>* differences) {
+  Times all = before.recorded_ms();
+  all.insert(after.recorded_ms().begin(), after.recorded_ms().end());
+  for (const auto& [name, ms] : all) {
+    const NameTime time_before = before.Of(name);
+    const NameTime time_after = after.Of(name);
+    if (!time_before.ms.has_value() && !time_after.ms.has_value()) continue;
+    Difference difference{name, time_before.ms, time_after.ms};
+    difference.before_at_most_ms = time_before.at_most_ms;
+    difference.after_at_most_ms = time_after.at_most_ms;
+    differences->push_back(std::move(difference));
   }
 }
 
 void SortByChange(std::vector<Difference>* differences) {
-  const auto change = [](const Difference& difference) {
-    return std::fabs(difference.delta_ms().value_or(0));
-  };
+  // What is not known orders as less than any change.
   std::stable_sort(differences->begin(), differences->end(),
-                   [&](const Difference& a, const Difference& b) {
-                     return std::make_pair(a.delta_ms().has_value(), change(a)) >
-                            std::make_pair(b.delta_ms().has_value(), change(b));
+                   [](const Difference& a, const Difference& b) {
+                     return a.least_change_ms() > b.least_change_ms();
                    });
   constexpr size_t kMaxDifferences = 20;
   if (differences->size() > kMaxDifferences) differences->resize(kMaxDifferences);
@@ -176,6 +166,13 @@ void PutSureOnesFirst(std::vector<Difference>::iterator begin,
 std::optional<double> Difference::delta_ms() const {
   if (!before_ms.has_value() || !after_ms.has_value()) return std::nullopt;
   return *after_ms - *before_ms;
+}
+
+std::optional<double> Difference::least_change_ms() const {
+  const std::optional<double> most_before = before_ms.has_value() ? before_ms : before_at_most_ms;
+  const std::optional<double> most_after = after_ms.has_value() ? after_ms : after_at_most_ms;
+  if (!most_before.has_value() || !most_after.has_value()) return std::nullopt;
+  return std::max({0.0, before_ms.value_or(0) - *most_after, after_ms.value_or(0) - *most_before});
 }
 
 std::vector<double> StepTimesOf(const Report& report) {
@@ -246,7 +243,7 @@ RunDiff DiffRuns(const Report& before, const Report& after, double gate) {
     diff.why_inconclusive =
         absl::StrCat("fewer than ", kMinSteps, " steps that all workers have, in one of the runs");
   }
-  AddDifferences(ClassTimes(before), ClassTimes(after), std::nullopt, std::nullopt, &diff.classes);
+  AddClassDifferences(ClassTimes(before), ClassTimes(after), &diff.classes);
   AddIntervals(before, after, &diff.classes);
   SortByChange(&diff.classes);
   auto end = diff.classes.end();
@@ -259,12 +256,7 @@ RunDiff DiffRuns(const Report& before, const Report& after, double gate) {
   }
   PutSureOnesFirst(diff.classes.begin(), end);
   for (const bool kernels : {false, true}) {
-    const Times names_before = NameTimes(before, kernels);
-    const Times names_after = NameTimes(after, kernels);
-    // A run that has recorded names has recorded all that happened.
-    const auto absent = [](const Times& times) { return times.empty() ? Known() : Known(0); };
-    AddDifferences(names_before, names_after, absent(names_before), absent(names_after),
-                   &diff.names);
+    AddNameDifferences(NameTimes(before, kernels), NameTimes(after, kernels), &diff.names);
   }
   SortByChange(&diff.names);
   AddWarnings("before", before, &diff);

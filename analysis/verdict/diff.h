@@ -21,7 +21,12 @@ struct Difference {
   // does not know the class. Names have none: digests hold only their sums over all steps.
   std::optional<double> low_ms = std::nullopt;
   std::optional<double> high_ms = std::nullopt;
+  // Set if the time is absent because digests left the name out: it is no larger.
+  std::optional<double> before_at_most_ms = std::nullopt;
+  std::optional<double> after_at_most_ms = std::nullopt;
   std::optional<double> delta_ms() const;
+  // Returns how much the times differ at least; nullopt: not known.
+  std::optional<double> least_change_ms() const;
 };
 
 struct RunDiff {
@@ -42,8 +47,8 @@ struct RunDiff {
   // change or more, then the others that both runs know, each by size of the change. Waiting for
   // others is last of these where ranks run in step: another class causes it.
   std::vector<Difference> classes;
-  // Scopes, operators, kernels: at most 20, largest change first, then those that only one run
-  // knows.
+  // Scopes, operators, kernels: at most 20, largest change first (the least that it can be, if
+  // digests left the name out), then those that only one run knows.
   std::vector<Difference> names;
   std::string why_inconclusive;  // for example, too few steps
   // What is missing in one of the runs, or doubtful.

@@ -2,12 +2,15 @@
 #include "analysis/verdict/reduce.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analysis/alignment/waits.h"
+#include "analysis/digest/digest_names.h"
 #include "analysis/statistics/statistics.h"
 #include "analysis/verdict/verdict.h"
 #include "analysis/verdict/verdict_text.h"
@@ -84,8 +87,9 @@ std::vector<std::optional<size_t>> LastArrivals(const Alignment& alignment,
 
 using Names = google::protobuf::RepeatedPtrField<v1::DigestName>;
 
-// Sums over workers, by name.
-std::vector<NameRow> MergeNames(const Digests& digests, const Names& (v1::Digest::*names)() const) {
+// Sums over workers, by name: the largest rows. Adds the number of other names to `left_out`.
+std::vector<NameRow> MergeNames(const Digests& digests, const Names& (v1::Digest::*names)() const,
+                                uint64_t* left_out) {
   std::map<std::string, NameRow> rows;
   double all_ms = 0;
   for (const v1::Digest& digest : digests.workers) {
@@ -110,8 +114,27 @@ std::vector<NameRow> MergeNames(const Digests& digests, const Names& (v1::Digest
   std::stable_sort(result.begin(), result.end(),
                    [](const NameRow& a, const NameRow& b) { return a.self_ms > b.self_ms; });
   constexpr size_t kMaxRows = 200;
-  if (result.size() > kMaxRows) result.resize(kMaxRows);
+  if (result.size() > kMaxRows) {
+    *left_out += result.size() - kMaxRows;
+    result.resize(kMaxRows);
+  }
   return result;
+}
+
+void AddNames(const Digests& digests, Report* report) {
+  report->operators = MergeNames(digests, &v1::Digest::operators, &report->operators_left_out);
+  uint64_t kernels_left_out = 0;
+  report->kernels = MergeNames(digests, &v1::Digest::kernels, &kernels_left_out);
+  report->kernels_left_out = kernels_left_out;
+  for (const v1::Digest& digest : digests.workers) {
+    report->operators_left_out += digest.operators_left_out();
+    const std::optional<uint64_t> of_digest = KernelsLeftOut(digest);
+    if (!of_digest.has_value()) {
+      report->kernels_left_out.reset();
+    } else if (report->kernels_left_out.has_value()) {
+      *report->kernels_left_out += *of_digest;
+    }
+  }
 }
 
 void AddWarnings(const Digests& digests, const Alignment& alignment, Report* report) {
@@ -182,8 +205,7 @@ Report Reduce(const Digests& digests) {
     SetFigures(&row);
     report.workers.push_back(std::move(row));
   }
-  report.operators = MergeNames(digests, &v1::Digest::operators);
-  report.kernels = MergeNames(digests, &v1::Digest::kernels);
+  AddNames(digests, &report);
   FindVerdict(alignment, matches, &report);
   AddWarnings(digests, alignment, &report);
   WriteSentences(&report);
