@@ -71,8 +71,8 @@ inline constexpr std::string_view kAdviceFewCommonSteps =
     "number the steps alike in all workers; if they are, capture longer";
 inline constexpr std::string_view kAdviceEmptySteps = "mark each step from its begin to its end";
 inline constexpr std::string_view kAdviceLosses =
-    "capture again; docs/trace_format.md tells how to lose less, by the causes in capture.json "
-    "(lost_by_cause)";
+    "capture again; docs/trace_format.md tells how to lose less, by the causes that --json "
+    "(lost_by_cause) and --html list";
 inline constexpr std::string_view kAdviceClocks =
     "run capture on a machine of the job, or nearer to it: the uncertainty is half of the shortest "
     "round trip to a worker's machine; own times need no common clock";

@@ -163,7 +163,12 @@ void FillIdentity(const RunWorker& worker, const WorkerTrace& trace, v1::Digest*
   if (!digest->has_rank() && identity.has_rank()) digest->set_rank(identity.rank());
   if (!digest->has_pid() && identity.pid() != 0) digest->set_pid(identity.pid());
   if (digest->steps_source().empty()) digest->set_steps_source(summary.steps_inferred_from());
-  if (!digest->has_lost()) digest->set_lost(summary.lost());
+  if (!digest->has_lost()) {
+    digest->set_lost(summary.lost());
+    for (const v1::LossByCause& loss : summary.lost_by_cause()) {
+      (*digest->mutable_lost_by_cause())[loss.cause()] += loss.events();
+    }
+  }
   if (!worker.aligned.has_value() && summary.client_zero_unix_ns() != 0) {
     digest->set_aligned(true);
     digest->set_clock_uncertainty_ns(summary.clock_uncertainty_ns());

@@ -15,6 +15,7 @@
 #include "analysis/output/html_memory.h"
 #include "analysis/output/html_names.h"
 #include "analysis/output/html_timeline.h"
+#include "analysis/output/html_workers.h"
 #include "analysis/report/class_view.h"
 #include "common/files/whole_file.h"
 
@@ -23,14 +24,9 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr size_t kMaxBars = 64;       // workers in the chart; the table has all
 constexpr size_t kMaxStepBars = 200;  // steps of one worker
 
 double RoundedToUs(double ms) { return std::round(ms * 1000) / 1000; }
-
-std::string MsOrNotRecorded(const std::optional<double>& ms) {
-  return ms.has_value() ? absl::StrFormat("%.2f", *ms) : std::string("not recorded");
-}
 
 std::string Header(const Report& report) {
   const Finding& verdict = report.verdict;
@@ -59,55 +55,6 @@ std::string Header(const Report& report) {
     markup += "</ul>\n";
   }
   return markup;
-}
-
-std::string WorkersSection(const Report& report) {
-  std::vector<HtmlTable::Column> columns = {
-      {"worker", true}, {"host", true}, {"outcome", true}, {"steps"},  {"p50 ms"}, {"p90 ms"},
-      {"p99 ms"},       {"longest ms"}, {"gap ms"},        {"own ms"}, {"mean ms"}};
-  // Only classes that some worker recorded.
-  std::vector<size_t> classes;
-  for (size_t c = 0; c < kStepClasses; ++c) {
-    if (std::any_of(report.workers.begin(), report.workers.end(),
-                    [c](const WorkerRow& row) { return row.classes_ms[c].has_value(); })) {
-      classes.push_back(c);
-      columns.push_back({absl::StrCat(std::string(kClassTitles[c]), " ms")});
-    }
-  }
-  columns.insert(columns.end(), {{"events"}, {"lost"}, {"clock +- ms"}});
-  HtmlTable table("workers", "All workers; times per step are means over all steps of a worker",
-                  columns, report.workers.size() > 8);
-  for (const WorkerRow& row : report.workers) {
-    const v1::Digest& digest = *row.view.digest;
-    std::vector<std::string> cells = {TitleOf(row),
-                                      digest.host(),
-                                      digest.outcome(),
-                                      absl::StrCat(row.view.steps.size()),
-                                      MsOrNotRecorded(row.p50_ms),
-                                      MsOrNotRecorded(row.p90_ms),
-                                      MsOrNotRecorded(row.p99_ms),
-                                      MsOrNotRecorded(row.longest_ms),
-                                      MsOrNotRecorded(row.gap_ms),
-                                      MsOrNotRecorded(row.own_ms),
-                                      MsOrNotRecorded(row.mean_ms)};
-    for (const size_t c : classes) cells.push_back(MsOrNotRecorded(row.classes_ms[c]));
-    cells.push_back(absl::StrCat(digest.events()));
-    cells.push_back(digest.has_lost() ? absl::StrCat(digest.lost()) : std::string("not known"));
-    cells.push_back(
-        digest.aligned() && digest.has_clock_uncertainty_ns()
-            ? absl::StrFormat("%.4f", static_cast<double>(digest.clock_uncertainty_ns()) / kNsPerMs)
-            : std::string("not known"));
-    table.Add(cells);
-  }
-  std::string markup = "<h2 id=s-workers>Workers</h2>\n";
-  if (report.workers.size() > kMaxBars) {
-    absl::StrAppend(&markup, "<p class=quiet>The ", kMaxBars,
-                    " workers with the largest own time; the table has all.</p>\n");
-  }
-  return absl::StrCat(markup,
-                      "<div class=chart><canvas id=workers-chart role=img aria-label=\"time per "
-                      "step of each worker by class\"></canvas></div>\n",
-                      table.Markup());
 }
 
 // Returns the worker whose steps are drawn: the one that the verdict names, or the first.
@@ -235,11 +182,11 @@ json ClassColumns(const std::vector<std::vector<double>>& ms) {
 json WorkersData(const Report& report) {
   std::vector<size_t> order(report.workers.size());
   std::iota(order.begin(), order.end(), 0);
-  if (order.size() > kMaxBars) {
+  if (order.size() > kMaxWorkerBars) {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return report.workers[a].own_ms.value_or(0) > report.workers[b].own_ms.value_or(0);
     });
-    order.resize(kMaxBars);
+    order.resize(kMaxWorkerBars);
   }
   json labels = json::array();
   std::vector<std::vector<double>> ms(kStepClasses);

@@ -121,6 +121,7 @@ json WorkerJson(const WorkerRow& row) {
   Put(&object, "asleep_ms", row.asleep_ms);
   object["events"] = digest.events();
   if (digest.has_lost()) object["lost"] = digest.lost();
+  for (const auto& [cause, events] : LossesOf(row)) object["lost_by_cause"][cause] = events;
   if (digest.aligned() && digest.has_clock_uncertainty_ns()) {
     Put(&object, "clock_uncertainty_ms",
         static_cast<double>(digest.clock_uncertainty_ns()) / kNsPerMs);

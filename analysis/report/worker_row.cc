@@ -52,4 +52,10 @@ std::string TitleOf(const WorkerRow& worker) {
   return where.empty() ? rank : absl::StrCat(rank, " (", absl::StrJoin(where, ", "), ")");
 }
 
+std::map<std::string, uint64_t> LossesOf(const WorkerRow& worker) {
+  std::map<std::string, uint64_t> losses;
+  for (const auto& loss : worker.view.digest->lost_by_cause()) losses[loss.first] = loss.second;
+  return losses;
+}
+
 }  // namespace jobscope::analysis

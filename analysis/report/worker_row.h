@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -31,6 +32,10 @@ void SetFigures(WorkerRow* row);
 // Returns "rank 5 (node2)" or "127.0.0.1_6009"; "rank 5 (node2, w7)" if another worker has the same
 // rank.
 std::string TitleOf(const WorkerRow& worker);
+
+// Returns how many events each cause of loss took (docs/trace_format.md has the causes), sorted by
+// cause. Empty: none, or not known.
+std::map<std::string, uint64_t> LossesOf(const WorkerRow& worker);
 
 }  // namespace jobscope::analysis
 

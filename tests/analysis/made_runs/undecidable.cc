@@ -114,7 +114,12 @@ Makers UndecidableMakers() {
       {"losses", MakeLosses},
       {"no_steps", MakeNoSteps},
       {"empty_steps", MakeEmptySteps},
-      {"short", [](MadeRun* run) { run->AddRanks(1, 5, Jitter, FiftyMs); }},
+      {"short",
+       [](MadeRun* run) {
+         run->AddRanks(1, 5, Jitter, FiftyMs);
+         run->workers_[0]["lost"] = 3;
+         run->workers_[0]["lost_by_cause"] = {{"overwritten", 3}};
+       }},
       {"few_steps", [](MadeRun* run) { run->AddRanks(4, 7, Jitter, FiftyMs); }},
       {"few_common", MakeFewCommon},
       {"few_of_one", MakeFewOfOne},

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The workers side by side: a chart of their times, and a table of all that is known of each.
+#ifndef ANALYSIS_OUTPUT_HTML_WORKERS_H_
+#define ANALYSIS_OUTPUT_HTML_WORKERS_H_
+
+#include <cstddef>
+#include <string>
+
+#include "analysis/report/report.h"
+
+namespace jobscope::analysis {
+
+inline constexpr size_t kMaxWorkerBars = 64;  // workers in the chart; the table has all
+
+// The table has no column for a class, or for causes of losses, that no worker has.
+std::string WorkersSection(const Report& report);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_OUTPUT_HTML_WORKERS_H_
