@@ -33,9 +33,15 @@ std::string LossesText(const WorkerRow& row) {
 }  // namespace
 
 std::string WorkersSection(const Report& report) {
-  std::vector<HtmlTable::Column> columns = {
-      {"worker", true}, {"host", true}, {"outcome", true}, {"steps"},  {"p50 ms"}, {"p90 ms"},
-      {"p99 ms"},       {"longest ms"}, {"gap ms"},        {"own ms"}, {"mean ms"}};
+  std::vector<HtmlTable::Column> columns = {{"worker", true}, {"host", true}};
+  const bool models =
+      Any(report, [](const WorkerRow& row) { return !row.view.digest->gpu_model().empty(); });
+  if (models) columns.push_back({"GPU", true});
+  columns.push_back({"outcome", true});
+  for (const char* title :
+       {"steps", "p50 ms", "p90 ms", "p99 ms", "longest ms", "gap ms", "own ms", "mean ms"}) {
+    columns.push_back({title});
+  }
   // Only classes that some worker recorded.
   std::vector<size_t> classes;
   for (size_t c = 0; c < kStepClasses; ++c) {
@@ -53,17 +59,14 @@ std::string WorkersSection(const Report& report) {
                   columns, report.workers.size() > 8);
   for (const WorkerRow& row : report.workers) {
     const v1::Digest& digest = *row.view.digest;
-    std::vector<std::string> cells = {TitleOf(row),
-                                      digest.host(),
-                                      digest.outcome(),
-                                      absl::StrCat(row.view.steps.size()),
-                                      MsOrNotRecorded(row.p50_ms),
-                                      MsOrNotRecorded(row.p90_ms),
-                                      MsOrNotRecorded(row.p99_ms),
-                                      MsOrNotRecorded(row.longest_ms),
-                                      MsOrNotRecorded(row.gap_ms),
-                                      MsOrNotRecorded(row.own_ms),
-                                      MsOrNotRecorded(row.mean_ms)};
+    std::vector<std::string> cells = {TitleOf(row), digest.host()};
+    if (models) cells.push_back(digest.gpu_model());
+    cells.push_back(digest.outcome());
+    cells.push_back(absl::StrCat(row.view.steps.size()));
+    for (const std::optional<double>& ms : {row.p50_ms, row.p90_ms, row.p99_ms, row.longest_ms,
+                                            row.gap_ms, row.own_ms, row.mean_ms}) {
+      cells.push_back(MsOrNotRecorded(ms));
+    }
     for (const size_t c : classes) cells.push_back(MsOrNotRecorded(row.classes_ms[c]));
     cells.push_back(absl::StrCat(digest.events()));
     cells.push_back(digest.has_lost() ? absl::StrCat(digest.lost()) : std::string("not known"));

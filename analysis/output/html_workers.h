@@ -13,7 +13,7 @@ namespace jobscope::analysis {
 
 inline constexpr size_t kMaxWorkerBars = 64;  // workers in the chart; the table has all
 
-// The table has no column for a class, or for causes of losses, that no worker has.
+// The table has no column for GPUs, a class or causes of losses if no worker has any.
 std::string WorkersSection(const Report& report);
 
 }  // namespace jobscope::analysis

@@ -36,6 +36,28 @@ class WorkersTableTest : public RunFixture {
   std::string Section() { return SectionOf(directory_.path()); }
 };
 
+TEST_F(WorkersTableTest, GpusHaveAColumn) {
+  TraceFile trace = Trace();
+  trace.Kernel("gemm", 1, 5);
+  trace.PlaneText("/device:GPU:0", "gpu_device_name", "NVIDIA H100 80GB HBM3");
+  AddWorker(0, "node0", trace);
+  AddWorker(1, "node1", Trace());
+  WriteManifest();
+  const std::string section = Section();
+  EXPECT_THAT(section, HasSubstr("host</th><th scope=col class=text>GPU</th>"
+                                 "<th scope=col class=text>outcome</th><th scope=col>steps</th>"));
+  EXPECT_THAT(section, HasSubstr("<td class=text>node0</td><td class=text>NVIDIA H100 80GB HBM3"
+                                 "</td><td class=text>ok</td><td>10</td>"));
+  EXPECT_THAT(section, HasSubstr("<td class=text>node1</td><td class=text></td>"
+                                 "<td class=text>ok</td><td>10</td>"));
+}
+
+TEST_F(WorkersTableTest, WithoutGpusThereIsNoColumn) {
+  AddWorker(0, "node0", Trace());
+  WriteManifest();
+  EXPECT_THAT(Section(), HasSubstr("host</th><th scope=col class=text>outcome</th>"));
+}
+
 TEST_F(WorkersTableTest, LossesHaveTheirCauses) {
   for (const int rank : {0, 1}) AddWorker(rank, "node0", Trace());
   workers_[1]["lost"] = 15;
