@@ -61,7 +61,7 @@ void ClockStream::OnTick() {
   pings_at_tick_ = pings_;
 }
 
-void ClockStream::OnServerEnds() { Finish(absl::UnavailableError(kServerEndedText)); }
+void ClockStream::OnServerEnds() { Finish(ServerEnded()); }
 
 std::string ClockStream::Outcome() const { return absl::StrCat(pings_, " pings"); }
 

@@ -133,7 +133,7 @@ bool UnaryCall::Finish(const absl::Status& status, absl::string_view outcome) {
       status, [] {}, outcome);
 }
 
-void UnaryCall::Abandon() { End(absl::UnavailableError(kServerEndedText)); }
+void UnaryCall::Abandon() { End(ServerEnded()); }
 
 void UnaryCall::SetSession(std::string session_id) {
   absl::MutexLock lock(&mutex_);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "rpc/server_ended.h"
 #include "tests/server/native/native_fixture.h"
 
 namespace jobscope {
@@ -92,7 +93,9 @@ TEST_F(ClockStreamTest, TheServersEndEndsIt) {
   const absl::Time before = absl::Now();
   StopServer(absl::Minutes(2));
   EXPECT_LT(absl::Now() - before, absl::Minutes(1));
-  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_message(), kServerEndedText);
+  EXPECT_TRUE(IsServerEnded(grpc::Status(status.error_code(), "", status.error_details())));
 }
 
 TEST_F(ClockStreamTest, ACallerMayGo) {

@@ -6,6 +6,7 @@
 
 #include <mutex>
 
+#include "rpc/server_ended.h"
 #include "tests/server/service_fixture.h"
 
 namespace jobscope {
@@ -135,7 +136,9 @@ TEST_F(MonitorTest, DoesNotDelayTheServersEnd) {
   const absl::Time start = absl::Now();
   StopServer(absl::Minutes(2));
   EXPECT_LT(absl::Now() - start, absl::Seconds(50));
-  EXPECT_EQ(status.get().error_code(), grpc::StatusCode::UNAVAILABLE);
+  const grpc::Status ended = status.get();
+  EXPECT_EQ(ended.error_message(), kServerEndedText);
+  EXPECT_TRUE(IsServerEnded(grpc::Status(ended.error_code(), "", ended.error_details())));
 }
 
 }  // namespace
