@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/xspace/assemble/byte_sink.h"
+#include "common/files/byte_sink.h"
 
 namespace jobscope {
 

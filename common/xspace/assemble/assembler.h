@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/xspace/assemble/byte_sink.h"
+#include "common/files/byte_sink.h"
 #include "common/xspace/assemble/item_index.h"
 #include "common/xspace/segment/store.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "common/xspace/assemble/byte_sink.h"
+#include "common/files/byte_sink.h"
 #include "common/xspace/assemble/read_meter.h"
 
 namespace jobscope::xspace {

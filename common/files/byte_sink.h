@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef COMMON_XSPACE_ASSEMBLE_BYTE_SINK_H_
-#define COMMON_XSPACE_ASSEMBLE_BYTE_SINK_H_
+#ifndef COMMON_FILES_BYTE_SINK_H_
+#define COMMON_FILES_BYTE_SINK_H_
 
 #include <string_view>
 
@@ -8,7 +8,7 @@
 
 namespace jobscope::xspace {
 
-// Receives the bytes of an XSpace, in order.
+// Receives the bytes of an XSpace, in order: a file, or memory.
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
@@ -19,4 +19,4 @@ class ByteSink {
 
 }  // namespace jobscope::xspace
 
-#endif  // COMMON_XSPACE_ASSEMBLE_BYTE_SINK_H_
+#endif  // COMMON_FILES_BYTE_SINK_H_
