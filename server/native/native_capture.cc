@@ -89,8 +89,8 @@ void NativeCapture::OnDone(SessionResult result) {
     armed_.store = nullptr;
     ledger_.SetLast(store_ == nullptr ? 0 : store_->last_number());
     if (dropping_.has_value()) {
-      LetGoLocked(armed ? absl::StrCat("was dropped: ", result_.message()) : "",
-                  /*unasked=*/false, &remains);
+      ReleaseLocked(armed ? absl::StrCat("was dropped: ", result_.message()) : "",
+                    /*unasked=*/false, &remains);
     } else if (stream_ == 0) {
       HoldLocked(&remains);
     } else if (ledger_.outstanding() > 0) {
@@ -201,7 +201,7 @@ void NativeCapture::Complete(StreamId stream) {
     stream_ = 0;
     waker_->Set(nullptr);
     ledger_.AcknowledgeAll();
-    LetGoLocked("was delivered", /*unasked=*/false, &remains);
+    ReleaseLocked("was delivered", /*unasked=*/false, &remains);
   }
   Discard(std::move(remains));
 }
@@ -299,7 +299,7 @@ void NativeCapture::Drop(absl::Status why) {
     dropping_ = why;
     if (phase_ == Phase::kOver) {
       result_ = why;
-      LetGoLocked(absl::StrCat("was dropped: ", why.message()), /*unasked=*/false, &remains);
+      ReleaseLocked(absl::StrCat("was dropped: ", why.message()), /*unasked=*/false, &remains);
     } else {
       cancelled = ticket_;
     }
@@ -324,7 +324,7 @@ bool NativeCapture::Evict(const std::string& by) {
     if (phase_ != Phase::kOver || slot_ != nullptr || store_ == nullptr) return false;
     stream_ = 0;
     cut_ = absl::AbortedError(absl::StrCat("the capture was evicted by ", by));
-    LetGoLocked(absl::StrCat("was evicted by ", by), /*unasked=*/true, &remains);
+    ReleaseLocked(absl::StrCat("was evicted by ", by), /*unasked=*/true, &remains);
   }
   Discard(std::move(remains));
   waker_->Wake();
@@ -338,7 +338,7 @@ void NativeCapture::DropUnattached(const std::string& why) {
     absl::MutexLock lock(&mutex_);
     if (stream_ != 0 || dropping_.has_value()) return;
     if (phase_ == Phase::kOver) {
-      LetGoLocked(why, /*unasked=*/true, &remains);
+      ReleaseLocked(why, /*unasked=*/true, &remains);
     } else {
       dropping_ = absl::CancelledError(why);
       cancelled = ticket_;
@@ -354,7 +354,7 @@ void NativeCapture::HoldLocked(Remains* remains) {
   if (store_ == nullptr) return;
   const auto captures = dependencies_.captures.lock();
   if (captures == nullptr || captures->closed()) {
-    LetGoLocked("ended with the profiler server", /*unasked=*/true, remains);
+    ReleaseLocked("ended with the profiler server", /*unasked=*/true, remains);
     return;
   }
   ++hold_;
@@ -362,7 +362,7 @@ void NativeCapture::HoldLocked(Remains* remains) {
     if (const auto self = weak.lock()) self->OnHoldOver(hold);
   });
   // Nothing would discard it later. A text this short needs no memory.
-  if (hold_alarm_ == nullptr) LetGoLocked("lacked memory", /*unasked=*/true, remains);
+  if (hold_alarm_ == nullptr) ReleaseLocked("lacked memory", /*unasked=*/true, remains);
 }
 
 void NativeCapture::OnHoldOver(uint64_t hold) {
@@ -370,9 +370,9 @@ void NativeCapture::OnHoldOver(uint64_t hold) {
   {
     absl::MutexLock lock(&mutex_);
     if (hold != hold_ || store_ == nullptr) return;
-    LetGoLocked(absl::StrCat("was discarded: no client fetched it for ",
-                             absl::FormatDuration(dependencies_.hold)),
-                /*unasked=*/true, &remains);
+    ReleaseLocked(absl::StrCat("was discarded: no client fetched it for ",
+                               absl::FormatDuration(dependencies_.hold)),
+                  /*unasked=*/true, &remains);
   }
   Discard(std::move(remains));
 }
@@ -392,7 +392,7 @@ void NativeCapture::OnResumeTimeOver(uint64_t hold) {
                                            EndedBy::kClientLost);  // false: it has just ended
 }
 
-void NativeCapture::LetGoLocked(std::string why, bool unasked, Remains* remains) {
+void NativeCapture::ReleaseLocked(std::string why, bool unasked, Remains* remains) {
   ++hold_;
   if (unasked && store_ != nullptr) {
     remains->items = ledger_.outstanding();

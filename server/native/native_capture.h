@@ -128,7 +128,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HoldLocked(Remains* remains) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `unasked`: a client may still want the capture, and the log says so.
-  void LetGoLocked(std::string why, bool unasked, Remains* remains)
+  void ReleaseLocked(std::string why, bool unasked, Remains* remains)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `this` must be owned by the caller, too: forgets it.
   void Discard(Remains remains);

@@ -204,14 +204,14 @@ absl::Status SpoolItems::Advance(absl::FunctionRef<void(const xspace::ItemView& 
   if (read_bytes_ == spool_->bytes()) return absl::OkStatus();
   const absl::StatusOr<std::string_view> fields = Map(read_bytes_);
   if (!fields.ok()) return fields.status();
-  xspace::ReadMeter meter([this](const std::vector<uintptr_t>& chunks) { LetGo(chunks); });
+  xspace::ReadMeter meter([this](const std::vector<uintptr_t>& chunks) { ReleasePages(chunks); });
   absl::Status read = ReadItems(*fields, [this, &meter, take](const ItemField& item) {
     meter.Add(item.field);
     items_.push_back({items_.size() + 1, item.kind, item.body});
     take(items_.back());
     return absl::OkStatus();
   });
-  meter.LetGoNow();
+  meter.ReleaseNow();
   read_bytes_ += fields->size();
   return read;
 }
@@ -220,7 +220,7 @@ SpoolItems::~SpoolItems() {
   for (const Window& window : windows_) munmap(window.data, window.size);
 }
 
-void SpoolItems::LetGo(const std::vector<uintptr_t>& chunks) const {
+void SpoolItems::ReleasePages(const std::vector<uintptr_t>& chunks) const {
   constexpr uintptr_t kChunk = xspace::ReadMeter::kChunkBytes;
   for (const Window& window : windows_) {
     const auto begin = reinterpret_cast<uintptr_t>(window.data);

@@ -91,7 +91,7 @@ class SpoolItems {
 
   // Frees the memory of data read in these chunks (xspace::ReadMeter); the data stays in the page
   // cache, and is mapped again when needed.
-  void LetGo(const std::vector<uintptr_t>& chunks) const;
+  void ReleasePages(const std::vector<uintptr_t>& chunks) const;
 
  private:
   // A mapping of part of the file. Data beyond the file's end becomes readable once it is written.

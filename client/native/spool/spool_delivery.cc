@@ -101,9 +101,9 @@ WorkerOutcome SpoolDelivery::WriteTrace(const RunDirectory& directory, const std
   options.keep_readable = true;
   // First writes out what the file refers to: it would otherwise map everything again at once.
   std::unique_ptr<FileSink> file;
-  options.let_go = [&spooled, &file](const std::vector<uintptr_t>& chunks) {
+  options.release_pages = [&spooled, &file](const std::vector<uintptr_t>& chunks) {
     if (file != nullptr) (void)file->Flush();  // an error persists, and the next write returns it
-    spooled->items().LetGo(chunks);
+    spooled->items().ReleasePages(chunks);
   };
   options.rank = account->rank;
   if (capture_.start.clock.has_value()) options.zero_unix_ns = capture_.start.zero_unix_ns;

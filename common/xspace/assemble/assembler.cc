@@ -64,7 +64,7 @@ struct Assembler::State {
   std::unique_ptr<ReadMeter> meter;  // null: pages need not be released
 
   explicit State(AssembleOptions what) : options(std::move(what)) {
-    if (options.let_go) meter = std::make_unique<ReadMeter>(options.let_go);
+    if (options.release_pages) meter = std::make_unique<ReadMeter>(options.release_pages);
   }
   void MakeTexts(const std::vector<std::string>& warning_texts);
   void MakeParts();

@@ -44,7 +44,7 @@ struct AssembleOptions {
   // read, with the addresses of these chunks. A caller that maps the items from a file can release
   // their pages; they are read again when needed, also by a sink that still holds some of them by
   // reference. May be empty.
-  std::function<void(const std::vector<uintptr_t>& chunks)> let_go;
+  std::function<void(const std::vector<uintptr_t>& chunks)> release_pages;
 };
 
 // Describes one XSpace to write: the events that start in [begin_ps, end_ps).

@@ -26,9 +26,9 @@ class ReadMeter {
   static constexpr size_t kMaxChunks = 16;
 
   // Receives the start addresses of chunks.
-  using LetGo = std::function<void(const std::vector<uintptr_t>& chunks)>;
+  using ReleasePages = std::function<void(const std::vector<uintptr_t>& chunks)>;
 
-  explicit ReadMeter(LetGo let_go) : let_go_(std::move(let_go)) {}
+  explicit ReadMeter(ReleasePages release_pages) : release_pages_(std::move(release_pages)) {}
 
   // Counts bytes that are read now. May report earlier ones for release.
   void Add(std::string_view bytes) {
@@ -42,8 +42,8 @@ class ReadMeter {
   }
 
   // Reports everything read so far for release.
-  void LetGoNow() {
-    if (let_go_ && !chunks_.empty()) let_go_(chunks_);
+  void ReleaseNow() {
+    if (release_pages_ && !chunks_.empty()) release_pages_(chunks_);
     chunks_.clear();
   }
 
@@ -51,11 +51,11 @@ class ReadMeter {
   void AddChunk(uintptr_t chunk) {
     // Usually the previous one.
     if (std::find(chunks_.rbegin(), chunks_.rend(), chunk) != chunks_.rend()) return;
-    if (chunks_.size() >= kMaxChunks) LetGoNow();
+    if (chunks_.size() >= kMaxChunks) ReleaseNow();
     chunks_.push_back(chunk);
   }
 
-  const LetGo let_go_;
+  const ReleasePages release_pages_;
   std::vector<uintptr_t> chunks_;
 };
 

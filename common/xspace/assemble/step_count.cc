@@ -65,7 +65,7 @@ uint64_t CountSteps(const ItemIndex& index, ReadMeter* meter) {
     // On an error, keeps the count: these are a worker's own bytes, and the counted steps are in
     // the trace.
   }
-  if (meter != nullptr) meter->LetGoNow();
+  if (meter != nullptr) meter->ReleaseNow();
   return steps;
 }
 

@@ -149,7 +149,7 @@ TEST_F(NativeResumeTest, GarbageTwiceEndsItWithWhatThereIs) {
   EXPECT_EQ(fake.fetches(), 1);
 }
 
-TEST_F(NativeResumeTest, AWorkerThatHasLetGoSaysWhy) {
+TEST_F(NativeResumeTest, AWorkerThatHasReleasedItSaysWhy) {
   FakeNativeWorker::Script script = Breaking(60, Cut);
   script.fetch = [](FakeFetch* fetch, int) {
     Resume(fetch);

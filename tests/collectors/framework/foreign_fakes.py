@@ -82,7 +82,7 @@ def unload():
         del sys.modules[name]
 
 
-def let_go(bytes_of_all, text):
+def set_trace(bytes_of_all, text):
     global xspace, error
     xspace, error = bytes_of_all, text
 

@@ -27,7 +27,7 @@ TEST_P(ProfilerCollectorTest, WhatItHandsOverIsInTheTrace) {
   EXPECT_EQ(Int("running"), 1);
   EXPECT_EQ(Int("asked_level"), 3);
   EXPECT_EQ(Int("asked_python_level"), 0);
-  LetGo(Recording(3, /*marked=*/true));
+  SetTrace(Recording(3, /*marked=*/true));
   const uint64_t end = driver_.Now() + 1'000'000'000;
   const CollectorReport& report = driver_.StopAt(end);
   EXPECT_EQ(report.state, CollectorState::kOn) << report.reason;
@@ -41,7 +41,7 @@ TEST_P(ProfilerCollectorTest, StepsOfOthersWin) {
   has_steps_ = true;
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
-  LetGo(Recording(3, /*marked=*/true));
+  SetTrace(Recording(3, /*marked=*/true));
   const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
   EXPECT_EQ(report.events, 3u);
   EXPECT_FALSE(report.steps.has_value());
@@ -50,7 +50,7 @@ TEST_P(ProfilerCollectorTest, StepsOfOthersWin) {
 TEST_P(ProfilerCollectorTest, StepsAreInferred) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
-  LetGo(Recording(5));
+  SetTrace(Recording(5));
   const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
   EXPECT_EQ(report.steps, 4u);
   EXPECT_EQ(report.steps_inferred_from, "PjitFunction(step)");
@@ -69,7 +69,7 @@ TEST_P(ProfilerCollectorTest, WithoutMemoryNothingIsMergedTwice) {
   auto* const last = space.add_planes();
   last->set_name("/device:CUSTOM:unlucky");
   last->add_lines()->add_events();
-  LetGo(space.SerializeAsString());
+  SetTrace(space.SerializeAsString());
   // Ends our session, so that the drain merges it.
   (void)Call("program_traces", {std::string(GetParam().name)});
   EXPECT_THROW(
@@ -82,7 +82,7 @@ TEST_P(ProfilerCollectorTest, NoMoreIsTakenThanACaptureMayKeep) {
   driver_.request().store_bytes = 1000;
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
-  LetGo(Recording(200));
+  SetTrace(Recording(200));
   const CollectorReport report = driver_.Stop();
   EXPECT_EQ(report.state, CollectorState::kFailed);
   EXPECT_NE(report.reason.find("JOBSCOPE_STORE_MB"), std::string::npos) << report.reason;
@@ -92,7 +92,7 @@ TEST_P(ProfilerCollectorTest, NoMoreIsTakenThanACaptureMayKeep) {
 TEST_P(ProfilerCollectorTest, BytesThatAreNoTraceAreAReason) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
-  LetGo(Recording(3).substr(0, 90));
+  SetTrace(Recording(3).substr(0, 90));
   const CollectorReport& report = driver_.Stop();
   EXPECT_EQ(report.state, CollectorState::kFailed);
   EXPECT_NE(report.reason.find("not a complete XSpace"), std::string::npos) << report.reason;
@@ -138,7 +138,7 @@ TEST_P(ProfilerCollectorTest, StepsAreThoseOfOneFramework) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(others.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
-  LetGo(Recording(5));
+  SetTrace(Recording(5));
   const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
   EXPECT_EQ(report.steps, IsJax() ? std::optional<uint64_t>(4) : std::nullopt);
   EXPECT_EQ(report.steps_inferred_from, IsJax() ? "PjitFunction(step)" : "");

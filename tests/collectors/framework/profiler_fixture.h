@@ -101,7 +101,7 @@ class ProfilerTest : public ::testing::TestWithParam<Framework> {
         collector_(GetParam().make(Environment())),
         driver_(collector_.get(), uses_tsc_) {
     Call("load", {int64_t{1}});
-    LetGo("");
+    SetTrace("");
   }
   ~ProfilerTest() override {
     EXPECT_EQ(Int("running"), 0);
@@ -121,8 +121,8 @@ class ProfilerTest : public ::testing::TestWithParam<Framework> {
     return answer.ok() ? *answer : python::Value();
   }
   int64_t Int(const char* function) { return std::get<int64_t>(Call(function)); }
-  void LetGo(std::string bytes, const std::string& error = "") {
-    Call("let_go",
+  void SetTrace(std::string bytes, const std::string& error = "") {
+    Call("set_trace",
          {python::Bytes{std::move(bytes)}, error.empty() ? python::Value() : python::Value(error)});
   }
   bool IsJax() const { return std::string_view(GetParam().name) == "jax"; }

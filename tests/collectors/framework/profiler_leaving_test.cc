@@ -23,7 +23,7 @@ class LeavingTest : public ProfilerTest {
   void LeaveAndThenStop() {
     ASSERT_TRUE(driver_.Arm().ok());
     ASSERT_TRUE(driver_.Start().ok());
-    LetGo(Recording(3, /*marked=*/true));
+    SetTrace(Recording(3, /*marked=*/true));
     driver_.set_planned_end(driver_.Now() + uint64_t{3600} * 1'000'000'000);
     std::atomic<bool> left{false};
     std::thread program([&] {
@@ -48,7 +48,7 @@ class LeavingTest : public ProfilerTest {
   void LeaveInTheMiddleOfAStop() {
     ASSERT_TRUE(driver_.Arm().ok());
     ASSERT_TRUE(driver_.Start().ok());
-    LetGo(Recording(3, /*marked=*/true));
+    SetTrace(Recording(3, /*marked=*/true));
     Call("close_gate");
     std::thread collector([&] { (void)driver_.StopAt(driver_.Now() + 1'000'000'000); });
     Call("await_stopping");
@@ -68,7 +68,7 @@ class LeavingTest : public ProfilerTest {
     setenv("JOBSCOPE_INFER_STEPS", "0", 1);
     ASSERT_TRUE(driver_.Arm().ok());
     ASSERT_TRUE(driver_.Start().ok());
-    LetGo(Recording(5));
+    SetTrace(Recording(5));
     const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
     EXPECT_EQ(report.events, 5u);
     EXPECT_FALSE(report.steps.has_value());

@@ -18,7 +18,7 @@ class ProgramTraceTest : public ProfilerTest {};
 
 TEST_P(ProgramTraceTest, SomebodyElsesSessionIsAReason) {
   ASSERT_TRUE(driver_.Arm().ok());
-  LetGo("", "ALREADY_EXISTS: Another profiling session active.");
+  SetTrace("", "ALREADY_EXISTS: Another profiling session active.");
   const absl::Status started = driver_.Start();
   if (IsJax()) {  // which says so only in the end
     ASSERT_TRUE(started.ok());
@@ -30,7 +30,7 @@ TEST_P(ProgramTraceTest, SomebodyElsesSessionIsAReason) {
   EXPECT_EQ(report.state, CollectorState::kFailed);
   EXPECT_NE(report.reason.find("is being profiled already"), std::string::npos) << report.reason;
   EXPECT_EQ(collector_->Describe().state, CollectorState::kFailed);
-  LetGo("");
+  SetTrace("");
 }
 
 // The program comes first: ours ends where it begins, and what ours has until then is in the trace.
@@ -42,7 +42,7 @@ TEST_P(ProgramTraceTest, TheProgramsOwnTraceEndsOurs) {
   EXPECT_EQ(Int("untouched"), 1);
   ASSERT_TRUE(driver_.Start().ok());
   EXPECT_EQ(Int("untouched"), 0);
-  LetGo(Recording(3, /*marked=*/true));
+  SetTrace(Recording(3, /*marked=*/true));
   EXPECT_EQ(program_traces(), "");
   EXPECT_EQ(Int("running"), 0);
   EXPECT_EQ(Int("untouched"), 1);
@@ -59,7 +59,7 @@ TEST_P(ProgramTraceTest, TheProgramsOwnTraceEndsOurs) {
   SessionDriver again(collector_.get(), uses_tsc_);
   ASSERT_TRUE(again.Arm().ok());
   ASSERT_TRUE(again.Start().ok());
-  LetGo(Recording(4, /*marked=*/true));
+  SetTrace(Recording(4, /*marked=*/true));
   const CollectorReport& next = again.StopAt(again.Now() + 1'000'000'000);
   EXPECT_EQ(next.state, CollectorState::kOn) << next.reason;
   EXPECT_EQ(next.events, 4u);
@@ -70,7 +70,7 @@ TEST_P(ProgramTraceTest, TheProgramsOwnTraceEndsOurs) {
 TEST_P(ProgramTraceTest, TheProgramsOwnTraceWaitsForAHandover) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
-  LetGo(Recording(3, /*marked=*/true));
+  SetTrace(Recording(3, /*marked=*/true));
   Call("close_gate");
   std::thread collector([&] { (void)driver_.StopAt(driver_.Now() + 1'000'000'000); });
   Call("await_stopping");
@@ -90,7 +90,7 @@ TEST_P(ProgramTraceTest, TheProgramsOwnTraceWaitsForAHandover) {
 TEST_P(ProgramTraceTest, AHangingHandoverDelaysTheProgramsOwnTraceByAFewSeconds) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
-  LetGo(Recording(3, /*marked=*/true));
+  SetTrace(Recording(3, /*marked=*/true));
   Call("close_gate");
   std::thread collector([&] { (void)driver_.StopAt(driver_.Now() + 1'000'000'000); });
   Call("await_stopping");
@@ -109,7 +109,7 @@ TEST_P(ProgramTraceTest, AHangingHandoverDelaysTheProgramsOwnTraceByAFewSeconds)
 TEST_P(ProgramTraceTest, AHangingEndDelaysTheProgramsOwnTraceByAFewSeconds) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
-  LetGo(Recording(3, /*marked=*/true));
+  SetTrace(Recording(3, /*marked=*/true));
   Call("close_gate");
   const auto said = std::get<std::string>(Call("program_traces", {std::string(GetParam().name)}));
   Call("open_gate");

@@ -55,7 +55,8 @@ TEST(SpoolTest, GivesBackWhatWasAddedAndLeavesNothingBehind) {
         EXPECT_EQ((*read)->items()[i].body, items[i].body);
       }
       const auto address = reinterpret_cast<uintptr_t>((*read)->items()[0].body.data());
-      (*read)->LetGo({address / xspace::ReadMeter::kChunkBytes * xspace::ReadMeter::kChunkBytes});
+      (*read)->ReleasePages(
+          {address / xspace::ReadMeter::kChunkBytes * xspace::ReadMeter::kChunkBytes});
     }
   }
   EXPECT_THAT(List(directory.path()), IsEmpty());

@@ -230,7 +230,7 @@ TEST_F(Rings, ReleaseOfALivingThreadDoesNothing) {
   EXPECT_EQ(ReadAll(puppet.serial(), &cursor).events.size(), 1u);
 }
 
-TEST_F(Rings, LettingGoFreesAllThatWereHeld) {
+TEST_F(Rings, EndOfHoldFreesAllThatWereHeld) {
   uint64_t serial = 0;
   {
     Puppet puppet;

@@ -42,7 +42,7 @@ TEST(StepCountTest, ReleasesWhatItHasRead) {
   builder.Flush();
   std::vector<std::vector<uintptr_t>> released;
   AssembleOptions options;
-  options.let_go = [&released](const std::vector<uintptr_t>& chunks) {
+  options.release_pages = [&released](const std::vector<uintptr_t>& chunks) {
     released.push_back(chunks);
   };
   const std::vector<ItemView> items = store.Items();

@@ -256,7 +256,7 @@ TEST(StoreTest, HeldItemsStayWhateverBecomesOfTheStore) {
   EXPECT_EQ(held.item.body, std::string(1000, 'h'));
 }
 
-TEST(StoreTest, WhatIsHeldCountsUntilItIsLetGo) {
+TEST(StoreTest, WhatIsHeldCountsUntilItIsFreed) {
   constexpr size_t kCap = 4 * kMiB;
   Store store(kCap);
   const std::string segment(60 * 1024, 's');
