@@ -214,7 +214,7 @@ absl::StatusOr<ProfilerCollector::Piece> ProfilerCollector::Take() {
   piece.after = SampleClocks(environment_.uses_tsc, kClockTries);
   // While Python shuts down, its exit hook hands over the session.
   std::optional<absl::StatusOr<MappedXSpace>> taken =
-      handover_->Claim(handover_->leaving() ? kHookTimeout : absl::ZeroDuration());
+      handover_->Claim(handover_->shutting_down() ? kHookTimeout : absl::ZeroDuration());
   if (!taken.has_value()) {
     if (!answer.ok()) return answer.status();
     return absl::InternalError("it handed over nothing");
@@ -236,7 +236,7 @@ bool ProfilerCollector::EndsSoon(uint64_t now_ticks) const {
 
 void ProfilerCollector::TakePiece() {
   // A recording that ends with the program lies completely before a planned end.
-  const bool told_late = !handover_->leaving() || start_.end_ticks == UINT64_MAX;
+  const bool told_late = !handover_->shutting_down() || start_.end_ticks == UINT64_MAX;
   absl::StatusOr<Piece> piece = Take();
   if (!piece.ok()) {
     trouble_ = std::string(piece.status().message());
@@ -261,7 +261,7 @@ absl::Duration ProfilerCollector::Drain() {
   const absl::Time begin = SteadyNow();
   TakePiece();
   if (!waiting_.has_value()) return absl::InfiniteDuration();
-  if (absl::Status begun = Begin(); !begun.ok() && !handover_->leaving()) {
+  if (absl::Status begun = Begin(); !begun.ok() && !handover_->shutting_down()) {
     trouble_ = absl::StrCat("it ends early: ", std::string(begun.message()));
   }
   paused_ += SteadyNow() - begin;

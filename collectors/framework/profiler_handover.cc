@@ -42,7 +42,7 @@ ProfilerHandover::~ProfilerHandover() {
 
 bool ProfilerHandover::Enter() {
   const MutexLock lock(&mutex_);
-  if (leaving_) return false;
+  if (shutting_down_) return false;
   ++calls_;
   return true;
 }
@@ -54,16 +54,16 @@ void ProfilerHandover::Exit() {
 }
 
 void ProfilerHandover::NoteQuiet() {
-  const bool quiet = leaving_ && calls_ == 0 && !result_.has_value() && !claimed_;
+  const bool quiet = shutting_down_ && calls_ == 0 && !result_.has_value() && !claimed_;
   if (quiet == said_quiet_ || quiet_fd_ < 0) return;
   said_quiet_ = quiet;
   eventfd_t value = 1;
   (void)(quiet ? eventfd_write(quiet_fd_, 1) : eventfd_read(quiet_fd_, &value));
 }
 
-bool ProfilerHandover::leaving() const {
+bool ProfilerHandover::shutting_down() const {
   const MutexLock lock(&mutex_);
-  return leaving_;
+  return shutting_down_;
 }
 
 bool ProfilerHandover::complete() const {
@@ -108,9 +108,9 @@ void ProfilerHandover::Reset() {
   NoteQuiet();
 }
 
-void ProfilerHandover::Leave() {
+void ProfilerHandover::NoteShutdown() {
   const MutexLock lock(&mutex_);
-  leaving_ = true;
+  shutting_down_ = true;
   NoteQuiet();
 }
 
@@ -130,7 +130,7 @@ std::vector<std::pair<std::string, python::NativeFunction>> ProfilerHandover::Fu
   using Arguments = std::vector<python::Value>;
   const std::shared_ptr<ProfilerHandover> self = shared_from_this();
   return {
-      {"leave", [self](const Arguments&) { self->Leave(); }},
+      {"note_shutdown", [self](const Arguments&) { self->NoteShutdown(); }},
       {"interrupt",
        [self](const Arguments& arguments) {
          const auto* const reason = At<std::string>(arguments, 0);

@@ -59,7 +59,7 @@ class ProfilerHandover : public std::enable_shared_from_this<ProfilerHandover> {
     const bool begun_;
   };
 
-  bool leaving() const;
+  bool shutting_down() const;
   // Returns why the program has ended the session; empty: it has not.
   std::string interruption() const;
   // Returns whether there is something to claim.
@@ -94,7 +94,7 @@ class ProfilerHandover : public std::enable_shared_from_this<ProfilerHandover> {
   ProfilerHandover();
   bool Enter();
   void Exit();
-  void Leave();
+  void NoteShutdown();
   void Interrupt(const std::string& reason);
   void Take(absl::StatusOr<Written> written);
   void NoteQuiet() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -105,7 +105,7 @@ class ProfilerHandover : public std::enable_shared_from_this<ProfilerHandover> {
   mutable Mutex mutex_;
   CondVar came_;
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool shutting_down_ ABSL_GUARDED_BY(mutex_) = false;
   bool said_quiet_ ABSL_GUARDED_BY(mutex_) = false;
   std::string interruption_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::StatusOr<Written>> result_ ABSL_GUARDED_BY(mutex_);

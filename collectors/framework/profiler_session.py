@@ -25,9 +25,9 @@ _busy = _thread.RLock()  # held by the thread that starts or ends one of our ses
 _sessions = []  # at most one
 _starting = []  # one entry per call of the program that is starting its own session
 _wrapped = []  # (owner, name, wrapper, the owner's own attribute) while our session is open
-_leaving = False
+_shutting_down = False
 _hooked = False
-_quiet = -1  # readable once the collector is done, after leave()
+_quiet = -1  # readable once the collector is done, after note_shutdown()
 _memories = ()  # where XSpaces are written, in turn: one is being merged while the next is written
 _turn = 0
 _max_bytes = 0  # maximum size of one XSpace
@@ -42,7 +42,7 @@ def start(host_level, device_level, deadline_ns, max_bytes):
     """Returns why nothing is recorded, or None."""
     global _hooked, _max_bytes
     with _busy:
-        if _leaving:
+        if _shutting_down:
             return "the program is ending"
         if time.monotonic_ns() > deadline_ns:
             return f"could not acquire the GIL within 0.8 s: nothing of {_given['ORIGIN']} is recorded"
@@ -176,11 +176,11 @@ def _give(pieces):
 
 def _at_exit():
     """Runs when the interpreter ends before the capture does: the last moment at which the framework can be queried."""
-    global _leaving
+    global _shutting_down
     if os.getpid() != _process:
         return  # a forked child has the list, but none of the profiler's threads
-    _leaving = True
-    _given["leave"]()
+    _shutting_down = True
+    _given["note_shutdown"]()
     # A thread of ours that is in the profiler must return before the interpreter ends: it waits for the GIL in C++ code
     # that does not allow ending the thread, and the process would be aborted.
     if _busy.acquire(timeout=_MAX_STOP_S):

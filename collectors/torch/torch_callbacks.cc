@@ -46,7 +46,7 @@ std::atomic<uint32_t> g_refused_shapes{0};
 Mutex g_handles_mutex;
 std::array<uint64_t, 4> g_handles ABSL_GUARDED_BY(g_handles_mutex);
 size_t g_handle_count ABSL_GUARDED_BY(g_handles_mutex) = 0;
-bool g_leaving ABSL_GUARDED_BY(g_handles_mutex) = false;
+bool g_shutting_down ABSL_GUARDED_BY(g_handles_mutex) = false;
 bool g_looks_for_groups ABSL_GUARDED_BY(g_handles_mutex) = false;
 pid_t g_process = 0;  // written once, under the lock; read at exit
 
@@ -279,7 +279,7 @@ void RemoveAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(g_handles_mutex) {
 void RemoveAtExit() {
   if (getpid() != g_process) return;  // a forked child may inherit PyTorch's locks while held
   const MutexLock lock(&g_handles_mutex);
-  g_leaving = true;
+  g_shutting_down = true;
   RemoveAll();
 }
 
@@ -300,7 +300,7 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
     g_names = new NameSites(writer);
   }
   const MutexLock lock(&g_handles_mutex);
-  if (g_leaving) return;
+  if (g_shutting_down) return;
   RemoveAll();
   g_refused_shapes.store(0, std::memory_order_relaxed);
   // The callback determines the kind of scope: querying it would be another call per operator.
@@ -324,7 +324,7 @@ bool WantsProcessGroups() { return g_gloo_seen.load(std::memory_order_relaxed); 
 
 void AddProcessGroups() {
   const MutexLock lock(&g_handles_mutex);
-  if (g_leaving || g_looks_for_groups || g_handle_count == 0) return;
+  if (g_shutting_down || g_looks_for_groups || g_handle_count == 0) return;
   g_looks_for_groups = true;
   Add(&OnCollectiveCall, true, {kScopeFunction});
 }

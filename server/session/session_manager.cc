@@ -26,7 +26,7 @@ constexpr auto kDeliveryGrace = std::chrono::seconds(1);
 // Pause before the next look at the request queue after memory ran out.
 constexpr auto kQueueRetryPause = std::chrono::milliseconds(100);
 
-absl::Status LeavingError() {
+absl::Status ShuttingDownError() {
   return absl::UnavailableError("the worker is shutting down; no capture starts any more");
 }
 
@@ -102,7 +102,7 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
   request.deadline = deadline;
   request.callbacks = std::move(callbacks);
   if (state.shut_down) {
-    request.refused = LeavingError();
+    request.refused = ShuttingDownError();
   } else if (when_busy == WhenBusy::kRefuse) {
     const bool others_wait = !state.queue.empty();
     if (state.running.active() || (state.running.delivering() && others_wait)) {
@@ -130,7 +130,7 @@ void SessionManager::HoldSlot(SessionOptions options,
   request.callbacks.done = std::move(done);
   request.only_delivers = true;
   if (state.shut_down) {
-    request.refused = LeavingError();
+    request.refused = ShuttingDownError();
   } else if (!state.running.none() || !state.queue.empty()) {
     request.refused = absl::AlreadyExistsError("another session has the slot, or waits for it");
   }
@@ -250,7 +250,7 @@ bool SessionManager::Shutdown(absl::Duration grace) {
   State& state = *state_;
   const MutexLock lock(&state.mutex);
   state.shut_down = true;
-  state.queue.RefuseAll(LeavingError());
+  state.queue.RefuseAll(ShuttingDownError());
   if (!state.running.none()) {
     state.running.run()->control().Stop(EndedBy::kShutdown);
     state.running.Wake();

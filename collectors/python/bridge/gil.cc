@@ -18,7 +18,7 @@
 namespace jobscope::python {
 namespace {
 
-std::atomic<bool> leaving{false};
+std::atomic<bool> shutting_down{false};
 
 // os.fork of 3.13 and later (gh-116522) holds the lock of ThreadState_New around fork(), so a child
 // never inherits it locked. A ForkPause would then take the two locks in the opposite order to
@@ -48,7 +48,7 @@ const std::atomic<uint32_t>& Alive() {
 
 // Requires the GIL.
 Object* OnExit(Object* self, Object*) {
-  leaving.store(true, std::memory_order_relaxed);
+  shutting_down.store(true, std::memory_order_relaxed);
   const absl::StatusOr<const Api*> api = FindApi();
   if (api.ok()) (*api)->IncRef(self);
   return self;  // self is None
@@ -80,13 +80,13 @@ std::string PlaceIn(const Api& api, Object* traceback, std::string_view file) {
 
 bool Forked() { return Alive().load(std::memory_order_relaxed) == 0; }
 
-bool Leaving() { return leaving.load(std::memory_order_relaxed); }
+bool ShuttingDown() { return shutting_down.load(std::memory_order_relaxed); }
 
 absl::Status CheckAlive(const Api& api) {
   if (Forked()) {
     return absl::UnavailableError("this is a forked child of a process that was traced");
   }
-  if (Leaving()) return absl::UnavailableError("Python is shutting down");
+  if (ShuttingDown()) return absl::UnavailableError("Python is shutting down");
   if (api.IsInitialized() == 0) return absl::NotFoundError("Python is not initialised yet");
   if (api.IsFinalizing() != 0) return absl::UnavailableError("Python is shutting down");
   return absl::OkStatus();
@@ -98,7 +98,7 @@ absl::Status OutOfMemoryInPython() {
   return *error;
 }
 
-void WatchLeaving(const Api& api) {
+void WatchShutdown(const Api& api) {
   static bool watched = false;  // guarded by the GIL
   if (watched) return;
   watched = true;

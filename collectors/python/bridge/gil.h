@@ -27,14 +27,14 @@ namespace jobscope::python {
 // block.
 absl::Status CheckAlive(const Api& api);
 
-// Forked is true in a forked child of a process that has used the bridge; Leaving is true once
+// Forked is true in a forked child of a process that has used the bridge; ShuttingDown is true once
 // Python began to shut down. One load each; every function that Python calls checks them first.
 bool Forked();
-bool Leaving();
+bool ShuttingDown();
 
 // Registers, once, an atexit function that notes when Python begins to shut down. atexit runs
 // before threads are refused the GIL, so that none of ours is affected. Requires the GIL.
-void WatchLeaving(const Api& api);
+void WatchShutdown(const Api& api);
 
 // The RESOURCE_EXHAUSTED error of WithGil.
 absl::Status OutOfMemoryInPython();
@@ -67,7 +67,7 @@ absl::Status WithGil(const Api& api, GilUse use, Body body) {
   const GilHold hold(use);
   bool whole = true;
   try {
-    WatchLeaving(api);
+    WatchShutdown(api);
     body();
   } catch (const std::exception&) {  // not `...`, see above
     api.Err_Clear();

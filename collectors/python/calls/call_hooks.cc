@@ -26,7 +26,8 @@ std::shared_ptr<CallSession>& Current() {
 
 CallSession* CurrentSession() {
   CallSession* const session = Current().get();
-  return session != nullptr && session->active() && !Forked() && !Leaving() ? session : nullptr;
+  return session != nullptr && session->active() && !Forked() && !ShuttingDown() ? session
+                                                                                 : nullptr;
 }
 
 absl::Status CheckNoProfiler(const Api& api, const TraceApi& trace) {

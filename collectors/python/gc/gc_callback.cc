@@ -66,7 +66,7 @@ void End(Object* info) {
 // and while Python shuts down: its collections then are not part of the program.
 Object* OnCollection(Object*, Object** arguments, intptr_t count) {
   const Api& api = *g_api;
-  if (count == 2 && !Forked() && !Leaving()) {
+  if (count == 2 && !Forked() && !ShuttingDown()) {
     const char* const phase = api.Unicode_AsUTF8AndSize(arguments[0], nullptr);
     if (phase != nullptr && std::strcmp(phase, "start") == 0) {
       Begin();

@@ -136,7 +136,7 @@ bool Sampler::HoldGil(Body body) {
   bool done = false;
   const absl::Status ran = WithGil(*setup_.api, GilUse::kSample, [&] {
     got = SteadyNow();
-    if (Leaving()) return;
+    if (ShuttingDown()) return;
     body();
     done = true;
   });

@@ -107,12 +107,12 @@ TEST_F(ProfilerHandoverTest, ClaimWaitsForTheExitHook) {
   EXPECT_EQ((*claimed)->bytes(), "late");
 }
 
-TEST_F(ProfilerHandoverTest, NoCallBeginsAfterLeaveAndTheHookIsToldOfTheLast) {
+TEST_F(ProfilerHandoverTest, NoCallBeginsDuringShutdownAndTheHookAwaitsTheLast) {
   {
     const ProfilerHandover::Call call(handover_.get());
     EXPECT_TRUE(static_cast<bool>(call));
-    Call("leave");
-    EXPECT_TRUE(handover_->leaving());
+    Call("note_shutdown");
+    EXPECT_TRUE(handover_->shutting_down());
     EXPECT_FALSE(static_cast<bool>(ProfilerHandover::Call(handover_.get())));
     EXPECT_FALSE(IsQuiet());
   }
@@ -121,7 +121,7 @@ TEST_F(ProfilerHandoverTest, NoCallBeginsAfterLeaveAndTheHookIsToldOfTheLast) {
 
 TEST_F(ProfilerHandoverTest, WhatWasHandedOverIsWaitedForUntilItIsInTheTrace) {
   EXPECT_FALSE(IsQuiet());
-  Call("leave");
+  Call("note_shutdown");
   EXPECT_TRUE(IsQuiet());
   HandOver("bytes");
   EXPECT_FALSE(IsQuiet());
