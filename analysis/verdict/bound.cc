@@ -94,8 +94,8 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   if (communication && unknown > 0) {
     return Undecidable(
         absl::StrFormat("the workers spend %.0f %% of their steps in collectives, and %d of %d "
-                        "workers are missing%s: whether these are slow or the link is, cannot be "
-                        "told",
+                        "workers are missing%s: it is unknown whether these are slow or the link "
+                        "is",
                         100 * *finding.class_ms / *finding.step_ms, unknown,
                         report.expected_workers, left_out > 0 ? " or recorded too few steps" : ""),
         left_out > 0 ? kAdviceMissingSteps : kAdviceMissing);
@@ -103,8 +103,8 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   if (*finding.step_class == StepClass::kTransfer && TransferIsUnsure(workers, report)) {
     return Undecidable(
         absl::StrFormat("the workers spend %.0f %% of their steps in collectives, most of it where "
-                        "members are not recorded: whether these are slow or the link is, cannot "
-                        "be told",
+                        "members are not recorded: it is unknown whether these are slow or the "
+                        "link is",
                         100 * *finding.class_ms / *finding.step_ms),
         kAdviceMembers);
   }

@@ -15,7 +15,7 @@ namespace jobscope::analysis {
 // them and in most of them. If none does, the finding is balanced, and has the largest class.
 Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report);
 
-// Returns what bounds all workers together, if nobody stands out, or why that cannot be told.
+// Returns what bounds all workers together, if nobody stands out, or why that is unknown.
 Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report);
 
 }  // namespace jobscope::analysis

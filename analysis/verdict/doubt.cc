@@ -52,8 +52,7 @@ Finding WaitOrLink(size_t worker, const Report& report) {
   const double in_collectives_ms = *row.mean_ms - *row.own_ms;
   return Undecidable(
       absl::StrFormat("%s spends %.0f %% of its steps in collectives, most of it where members are "
-                      "not recorded: whether it waits for these or the link is slow, cannot be "
-                      "told",
+                      "not recorded: it is unknown whether it waits for these or the link is slow",
                       row.view.name, 100 * in_collectives_ms / *row.mean_ms),
       kAdviceMembers);
 }

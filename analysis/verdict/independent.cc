@@ -75,8 +75,9 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
     if (!finding.step_class.has_value() && alike) continue;
     if (!finding.class_others_ms.has_value()) {
       report->verdict = Undecidable(
-          absl::StrFormat("%s takes %.1f ms per step, the others %.1f ms: in what cannot be told, "
-                          "because they do not record the same classes of time",
+          absl::StrFormat("%s takes %.1f ms per step, the others %.1f ms: the class of the "
+                          "difference is unknown, because they do not record the same classes of "
+                          "time",
                           row.view.name, *row.mean_ms, reference),
           kAdviceSameCollectors);
       continue;

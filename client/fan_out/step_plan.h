@@ -19,7 +19,7 @@ struct StepsWanted {
   std::optional<int64_t> first;  // absent: as soon as all workers can
 };
 
-// Whether the worker marks steps, and can be told which ones to record.
+// Whether the worker marks steps, and records those that a request names.
 bool HasSteps(const ArmedWorker& worker);
 // Whether the worker's steps are named by ordinal (how many its process has begun), because their
 // numbers do not rise. Requires HasSteps.

@@ -59,8 +59,8 @@ class CallThreads {
   CallThreads(const CallThreads&) = delete;
   CallThreads& operator=(const CallThreads&) = delete;
 
-  // Blocks until there are no leases; their holders must have been told to end. New leases may
-  // follow.
+  // Blocks until there are no leases; the caller must have asked their holders to end. New leases
+  // may follow.
   void AwaitUnused();
 
   grpc::CompletionQueue* queue() { return &queue_; }

@@ -27,9 +27,9 @@ bool UserCheck::Admits(int fd, absl::string_view peer) {
   if (user.ok() && allowed_.Allows(*user, own_)) return true;
   // Refuses a caller that has disconnected without a line: they are frequent and harmless.
   if (absl::IsNotFound(user.status())) return false;
-  const std::string who =
-      user.ok() ? absl::StrCat("user ", *user)
-                : absl::StrCat("a user that cannot be told (", user.status().message(), ")");
+  const std::string who = user.ok()
+                              ? absl::StrCat("user ", *user)
+                              : absl::StrCat("an unknown user (", user.status().message(), ")");
   audit_->Write({AuditKind::kRefusal, "connection", peer.empty() ? "unix:" : peer, who,
                  absl::ZeroDuration(), absl::PermissionDeniedError(refusal_), ""});
   return false;

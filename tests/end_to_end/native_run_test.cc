@@ -88,8 +88,8 @@ TEST_P(ClocksTest, EightWorkersStartTogetherAndLineUp) {
     addresses.push_back(StartWorker(std::move(arguments)).address());
   }
   using std::chrono::milliseconds;
-  // A path that is slow one way only cannot be told from a clock that is off: only workers whose
-  // clock is known by id are measured over such a one.
+  // A path that is slow one way only cannot be distinguished from a clock that is off: only workers
+  // whose clock is known by id are measured over such a one.
   TcpProxy far(addresses[5], own_ids ? TcpProxy::Delays{milliseconds(25), milliseconds(25)}
                                      : TcpProxy::Delays{milliseconds(50), milliseconds(0)});
   addresses[5] = far.address();

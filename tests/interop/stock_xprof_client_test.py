@@ -26,7 +26,7 @@ class XProfClient(case.InteropTest):
             loaded[path] = expectations.check_train_loop_trace(self, path, worker.file_stem)
             expectations.check_xprof_shows(self, xprof, path, loaded[path], input_floor=0.1)
             self.assert_wrote_nothing(worker)
-        # Both were told the same start, so their zeros agree.
+        # Both received the same start, so their zeros agree.
         zeros = [trace.summary().zero_unix_ns for trace in loaded.values()]
         self.assertEqual(zeros[0], zeros[1])
         self.assertEqual(xprof.overview(list(loaded)).environment["host_count"], "2")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps docs/life_of_a_capture.md true: at most 25 numbered steps, each naming `file:function` that exists and that the functions
 named so far call, directly or through a few others. What no function of the product mentions (macros, entries of C tables,
-handlers that gRPC calls) cannot be told, and passes.
+handlers that gRPC calls) cannot be checked, and passes.
 
 usage: check_life_of_a_capture.py [ROOT]     prints one line per fault; exit 1 if there are any
 """

@@ -123,7 +123,7 @@ class OneWorker(attached.TestCase):
         return process, address
 
     def told(self, process, mode):
-        """The time of a step, once it does what it was told."""
+        """The time of a step, once it is in that mode."""
         process.say(mode)
         return float(process.hear())
 

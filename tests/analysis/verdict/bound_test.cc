@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bounds all workers alike, and what cannot be told.
+// What bounds all workers alike, and what stays undecided.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -40,7 +40,7 @@ class FanOutStartTest : public FanOutTest {
     script.describe = [](int attempt) { return attempt < 2 ? Refused(attempt) : Status::OK; };
     return script;
   }
-  // Each records `count` whole steps, and had not begun the first when it was told.
+  // Each records `count` whole steps, and had not begun the first when it received the start.
   void ExpectTheSameSteps(const std::vector<Script>& scripts, uint64_t count) {
     ASSERT_TRUE(fan_out_->facts().steps.has_value());
     const StepPlan window = *fan_out_->facts().steps;
@@ -79,7 +79,7 @@ TEST_F(FanOutStartTest, ClocksAndLatenciesDoNotMoveTheStart) {
                 static_cast<double>(absl::ToInt64Nanoseconds(scripts[i].clock_offset)),
                 static_cast<double>(*results[i].account.clock_uncertainty_ns));
   }
-  // Truly, and as it was told; nobody was late.
+  // In truth, and as the facts say; nobody was late.
   EXPECT_LT(last - first, 2'000'000u);
   EXPECT_LT(*fan_out_->facts().spread_ns, 2'000'000u);
   EXPECT_GE(*fan_out_->facts().clock_uncertainty_ns, 200'000u);
@@ -315,11 +315,11 @@ TEST_F(FanOutStartTest, AStepThatIsFarAheadIsWaitedForArmed) {
   for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.outcome.kind), "ok");
   ExpectTheSameSteps(scripts, 3);
   EXPECT_EQ(fan_out_->facts().steps->first, 160);
-  // The step begins 6 s from the beginning; they were told in the last 4 s before.
+  // The step begins 6 s from the beginning; they received the start in the last 4 s before.
   EXPECT_GT(*fan_out_->facts().started, before + absl::Seconds(1));
 }
 
-// A worker can be told of a long step only before the step that precedes it begins.
+// A worker accepts a start at a long step only before the step that precedes it begins.
 TEST_F(FanOutStartTest, LongStepsAreReachedAfterAWaitToo) {
   options_.steps = StepsWanted{1, 4};
   options_.max_duration = absl::Minutes(1);

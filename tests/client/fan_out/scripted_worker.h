@@ -87,7 +87,7 @@ struct ScriptedSteps {
   int64_t newest = 0;
   absl::Duration time = absl::Milliseconds(10);
   bool increasing = true;
-  bool by_ordinal = false;  // can be told ordinals
+  bool by_ordinal = false;  // accepts ordinals
 
   int64_t At(absl::Time when) const {
     return newest + static_cast<int64_t>(absl::FDivDuration(when - base, time));
@@ -310,7 +310,7 @@ class ScriptedWorker : public WorkerClient {
     const absl::Time now = SteadyNow();
     const uint64_t now_ns = MonotonicNow();
     const absl::Time arrival = now + script_.latency;
-    // Where its clock is by the time that was meant, if it moves there by what it was told.
+    // Its clock at the instant that was meant, if it computes that instant from the request.
     absl::Time planned = arrival;
     if (protocol_ == Protocol::kTensorflow) {
       planned = SteadyTime(call.start_monotonic_ns);

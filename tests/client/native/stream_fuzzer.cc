@@ -150,7 +150,7 @@ WorkerEvents EventsOf(const std::shared_ptr<Told>& told) {
   WorkerEvents events;
   events.armed = [told](const grpc::Status& status, const v1::Armed&) {
     told->armed_status = status;
-    told->armed.Notify();  // ends the program if it was told before
+    told->armed.Notify();  // ends the program if it was notified before
   };
   events.started = [](const v1::Started&) {};
   events.progress = [](const v1::Progress&) {};

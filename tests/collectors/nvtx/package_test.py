@@ -166,7 +166,7 @@ def nvtx_2():
 
 
 def packages(*more):
-    """The interpreter itself is run, not the virtual environment's link to it: it has to be told where the packages are."""
+    """The interpreter itself is run, not the virtual environment's link to it: it needs the path of the packages."""
     folders = [os.path.dirname(os.path.dirname(importlib.util.find_spec("nvtx").origin)), *more]
     return {"PYTHONPATH": os.pathsep.join(folders)}
 

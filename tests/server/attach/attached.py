@@ -158,7 +158,7 @@ class TestCase(unittest.TestCase):
         self.assertTrue(harness.until(condition, timeout_s), what)
 
     def warned(self, env):
-        """(process id, what it wrote to standard error) of a program that ran well and was told something."""
+        """(process id, what it wrote to standard error) of a program that ran well and received a warning."""
         with Process([TARGET, "wait"], env) as process:
             process.hear()
             self.wait_for(lambda: process.has_said("\n"), "a warning")

@@ -40,9 +40,10 @@ void FakeCuptiSetOwner(const char* name);
 void FakeCuptiSetClockOffset(int64_t ns);  // of cuptiGetTimestamp to CLOCK_REALTIME
 void FakeCuptiAddDropped(size_t records);
 // A call of this thread into the runtime (2) or the driver (1), as a subscriber hears of it.
-// Returns how often it was told: 2, or less if it does not listen.
+// Returns how often its callback ran: 2, or less if it does not listen.
 int FakeCuptiApiCall(uint32_t domain);
-// One side of a call of this thread: it enters (0) or returns (1). Returns whether it was told.
+// One side of a call of this thread: it enters (0) or returns (1). Returns whether
+// the subscriber's callback ran.
 int FakeCuptiApiSite(uint32_t domain, uint32_t site, const char* function);
 // An attribute of the activity API as it is now.
 uint64_t FakeCuptiAttribute(uint32_t attribute);
