@@ -90,6 +90,7 @@ MAY_INCLUDE = {
     "client/native": ["client/native", "rpc", "client/run", "client/rpc", "client/worker", "client/clock", "common", "proto"],
     "client/terminal": ["client/terminal", "common"],
     "client/fan_out": ["client/fan_out", "client/terminal", "client/run", "client/worker", "client/clock", "common", "proto"],
+    "client/cli/run": ["client/cli/run", "client/cli/exit_code.h", "common"],
     "client/cli": ["client", "rpc", "common"],
     "client": ["client/cli"],
     "analysis/text": ["analysis/text", "common/text"],

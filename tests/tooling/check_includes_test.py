@@ -38,6 +38,7 @@ class CheckIncludesTest(unittest.TestCase):
             ("server/session/session_manager.cc", "server/rpc/unary_call.h"),
             ("server/rpc/unary_call.cc", "server/native/native_service.h"),
             ("client/native/native_worker.cc", "client/fan_out/fan_out.h"),
+            ("client/cli/run/run_verb.cc", "client/cli/flags.h"),
             ("common/text/foreign_text.cc", "common/log/log.h"),
             ("common/files/file_sink.h", "common/xspace/assemble/assembler.h"),
             ("common/xspace/assemble/assembler.cc", "common/files/file_sink.h"),
