@@ -15,7 +15,7 @@
 #include "client/fan_out/fan_out_options.h"
 #include "client/fan_out/roster.h"
 #include "client/fan_out/run_clocks.h"
-#include "client/fan_out/start_plan.h"
+#include "client/fan_out/start_lead.h"
 #include "client/fan_out/step_plan.h"
 #include "client/worker/worker_client.h"
 

@@ -21,7 +21,7 @@
 #include "client/fan_out/mailbox.h"
 #include "client/fan_out/roster.h"
 #include "client/fan_out/run_clocks.h"
-#include "client/fan_out/start_plan.h"
+#include "client/fan_out/start_lead.h"
 #include "client/terminal/progress.h"
 
 namespace jobscope {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/fan_out/start_plan.h"
+#include "client/fan_out/start_lead.h"
 #include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {

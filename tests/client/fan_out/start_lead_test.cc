@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/fan_out/start_plan.h"
+#include "client/fan_out/start_lead.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans the start: one instant and one zero for all armed workers. step_plan.h chooses the steps.
-#ifndef CLIENT_FAN_OUT_START_PLAN_H_
-#define CLIENT_FAN_OUT_START_PLAN_H_
+// Computes how far ahead the common start must lie, and the lookback that all traces share.
+// step_plan.h chooses the steps.
+#ifndef CLIENT_FAN_OUT_START_LEAD_H_
+#define CLIENT_FAN_OUT_START_LEAD_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -36,4 +37,4 @@ uint64_t GrantedLookback(uint64_t wanted_ns, const std::vector<ArmedWorker>& wor
 
 }  // namespace jobscope
 
-#endif  // CLIENT_FAN_OUT_START_PLAN_H_
+#endif  // CLIENT_FAN_OUT_START_LEAD_H_
