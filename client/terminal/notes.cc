@@ -23,6 +23,23 @@ constexpr size_t kMaxNotes = 20;
 // Limit of one text, for the same reason.
 constexpr size_t kMaxCellBytes = 500;
 
+enum class NoteKind { kCollectors, kError, kWarning, kHint };
+
+// Returns what stands before the worker's address.
+const char* NoteStart(NoteKind kind) {
+  switch (kind) {
+    case NoteKind::kCollectors:
+      return "collectors of ";
+    case NoteKind::kError:
+      return "error of ";
+    case NoteKind::kWarning:
+      return "warning of ";
+    case NoteKind::kHint:
+      return "hint for ";
+  }
+  return "";
+}
+
 std::string Collectors(const ManifestWorker& worker, bool verbose) {
   std::vector<std::string> texts;
   for (const ManifestCollector& collector : worker.collectors) {
@@ -65,19 +82,21 @@ std::string Cell(const std::string& text) { return OneLine(text, kMaxCellBytes);
 
 std::string Notes(const Manifest& manifest, bool with_collectors, bool verbose) {
   struct Note {
-    std::string kind, first, text;
+    NoteKind kind;
+    std::string first, text;
     size_t workers = 0;
   };
   std::vector<Note> notes;
+  using Form = std::pair<NoteKind, std::string>;
   // By form and by the number of the text among those of its form in one worker.
-  std::map<std::pair<std::string, size_t>, size_t> known;
-  std::map<std::string, size_t> of_worker;
-  const auto add = [&](const char* kind, const ManifestWorker& worker, const std::string& text,
-                       bool exact = false) {
-    std::string form = absl::StrCat(kind, text);
-    // "began 7 ms late" and "began 9 ms late" are alike.
-    if (!exact) {
-      form.erase(std::remove_if(form.begin(), form.end(), absl::ascii_isdigit), form.end());
+  std::map<std::pair<Form, size_t>, size_t> known;
+  std::map<Form, size_t> of_worker;
+  const auto add = [&](NoteKind kind, const ManifestWorker& worker, const std::string& text) {
+    Form form(kind, text);
+    // "began 7 ms late" and "began 9 ms late" are alike; collectors must be equal.
+    if (kind != NoteKind::kCollectors) {
+      form.second.erase(std::remove_if(form.second.begin(), form.second.end(), absl::ascii_isdigit),
+                        form.second.end());
     }
     const size_t nth = of_worker[form]++;
     const auto [entry, is_new] = known.try_emplace({std::move(form), nth}, notes.size());
@@ -87,19 +106,19 @@ std::string Notes(const Manifest& manifest, bool with_collectors, bool verbose) 
   for (const ManifestWorker& worker : manifest.workers) {
     of_worker.clear();
     const std::string collectors = with_collectors ? Collectors(worker, verbose) : "";
-    if (!collectors.empty()) add("collectors", worker, collectors, /*exact=*/true);
-    for (const std::string& error : worker.errors) add("error", worker, error);
-    for (const std::string& warning : worker.warnings) add("warning", worker, warning);
+    if (!collectors.empty()) add(NoteKind::kCollectors, worker, collectors);
+    for (const std::string& error : worker.errors) add(NoteKind::kError, worker, error);
+    for (const std::string& warning : worker.warnings) add(NoteKind::kWarning, worker, warning);
     const std::string hint = Hint(manifest, worker);
-    if (!hint.empty()) add("hint", worker, hint);
+    if (!hint.empty()) add(NoteKind::kHint, worker, hint);
   }
   std::string text;
   for (size_t i = 0; i < std::min(notes.size(), kMaxNotes); ++i) {
     const Note& note = notes[i];
     const std::string line = absl::StrCat(
-        note.kind, note.kind == "hint" ? " for " : " of ", note.first,
+        NoteStart(note.kind), note.first,
         note.workers > 1 ? absl::StrCat(" and ", note.workers - 1, " more") : "", ": ", note.text);
-    absl::StrAppend(&text, note.kind == "collectors" ? Wrapped(line) : line, "\n");
+    absl::StrAppend(&text, note.kind == NoteKind::kCollectors ? Wrapped(line) : line, "\n");
   }
   if (notes.size() > kMaxNotes) {
     absl::StrAppend(&text, notes.size() - kMaxNotes, " more",
