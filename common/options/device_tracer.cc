@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/options/device_tracer.h"
 
-#include <algorithm>
-#include <string>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/text/foreign_text.h"
 
 namespace jobscope {
 namespace {
 
 constexpr DeviceTracer kAll[] = {DeviceTracer::kAuto, DeviceTracer::kJobscope,
                                  DeviceTracer::kFramework};
-constexpr size_t kMaxShownBytes = 32;
 
 }  // namespace
 
@@ -33,11 +30,8 @@ absl::StatusOr<DeviceTracer> ParseDeviceTracer(std::string_view text) {
   for (const DeviceTracer tracer : kAll) {
     if (text == DeviceTracerText(tracer)) return tracer;
   }
-  std::string shown(text.substr(0, kMaxShownBytes));
-  std::replace_if(
-      shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", shown, "\" is none of auto, jobscope, framework"));
+  return absl::InvalidArgumentError(absl::StrCat("\"", Printable({text.data(), text.size()}),
+                                                 "\" is none of auto, jobscope, framework"));
 }
 
 }  // namespace jobscope

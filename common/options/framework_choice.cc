@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/text/foreign_text.h"
 
 namespace jobscope {
 namespace {
@@ -32,11 +33,8 @@ absl::StatusOr<FrameworkChoice> FrameworkChoice::Parse(std::string_view text) {
     const bool good = !name.empty() && name.size() <= kMaxNameBytes &&
                       std::all_of(name.begin(), name.end(), IsNameCharacter);
     if (!good || name == "auto" || name == "none") {
-      std::string shown = name;
-      std::replace_if(
-          shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
       return absl::InvalidArgumentError(
-          absl::StrCat("\"", shown, "\" is not a name in a list; ", kGrammar));
+          absl::StrCat("\"", Printable(name), "\" is not a name in a list; ", kGrammar));
     }
     if (std::find(choice.names_.begin(), choice.names_.end(), name) == choice.names_.end()) {
       choice.names_.push_back(name);

@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     "common/threads": ["common/threads", "common/log", "common/process", "common/status", "common/sync"],
     "common/clock": ["common/clock", "common/sync", "include"],
     "common/arguments": ["common/arguments"],
-    "common/options": ["common/options", "include", "proto"],
+    "common/options": ["common/options", "common/text", "include", "proto"],
     "common/credentials": ["common/credentials"],
     "common/xspace/wire": ["common/xspace/wire"],
     "common/xspace/segment": ["common/xspace/segment", "common/xspace/wire", "common/sync", "common/text", "proto"],

@@ -68,6 +68,8 @@ TEST(DeviceTracerTest, Words) {
   EXPECT_EQ(*ParseDeviceTracer(""), DeviceTracer::kAuto);
   EXPECT_THAT(std::string(ParseDeviceTracer("xla\n").status().message()),
               HasSubstr("\"xla?\" is none of auto, jobscope, framework"));
+  EXPECT_THAT(std::string(ParseDeviceTracer(std::string(101, 'x')).status().message()),
+              HasSubstr("x...\" is none of"));
 }
 
 }  // namespace

@@ -48,6 +48,12 @@ TEST(FrameworkChoiceTest, WhatIsNoListSaysWhichWord) {
             std::string::npos);
 }
 
+TEST(FrameworkChoiceTest, ALongWordIsCutAndPrintable) {
+  const std::string shown = "\"n?" + std::string(98, 'n') + "...\" is not a name";
+  EXPECT_NE(FrameworkChoice::Parse("n\x80" + std::string(500, 'n')).status().message().find(shown),
+            std::string::npos);
+}
+
 TEST(FrameworkChoiceTest, ListsAreBounded) {
   std::string names = "n0";
   for (int i = 1; i < 16; ++i) names += ",n" + std::to_string(i);
