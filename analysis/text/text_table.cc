@@ -8,18 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/text/foreign_text.h"
+#include "common/text/utf8.h"
 
 namespace jobscope::analysis {
 namespace {
 
 constexpr std::string_view kBetween = "  ";
-
-// Counts characters, not bytes.
-size_t Width(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
-  }));
-}
 
 }  // namespace
 
@@ -37,8 +31,10 @@ std::string TextTable::Text() const {
   std::vector<std::string> titles;
   for (size_t c = 0; c < columns_.size(); ++c) {
     titles.push_back(columns_[c].title);
-    size_t width = Width(columns_[c].title);
-    for (const std::vector<std::string>& row : rows_) width = std::max(width, Width(row[c]));
+    size_t width = Utf8Characters(columns_[c].title);
+    for (const std::vector<std::string>& row : rows_) {
+      width = std::max(width, Utf8Characters(row[c]));
+    }
     widths.push_back(width);
   }
   const size_t line_width =
@@ -53,7 +49,7 @@ std::string TextTable::Text() const {
     for (size_t c = 0; c < cells.size(); ++c) {
       if (c > 0) line += kBetween;
       const std::string cell = c == 0 ? OneLineInColumns(cells[c], widths[c]) : cells[c];
-      const std::string blanks(widths[c] - Width(cell), ' ');
+      const std::string blanks(widths[c] - Utf8Characters(cell), ' ');
       line += columns_[c].max_columns == 0 ? blanks + cell : cell + blanks;
     }
     line.erase(line.find_last_not_of(' ') + 1);

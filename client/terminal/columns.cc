@@ -9,18 +9,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/text/utf8.h"
 
 namespace jobscope {
 namespace {
 
 // Of a terminal of usual width.
 constexpr size_t kMaxColumns = 100;
-
-// Of UTF-8: bytes that do not continue a character.
-size_t Characters(const std::string& text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
-}
 
 }  // namespace
 
@@ -37,11 +32,12 @@ std::vector<std::string> AlignedLines(const std::vector<Row>& rows) {
     for (size_t column = 0; column < widths.size(); ++column) {
       // A column with only a heading is omitted.
       if (row == 0 && rows.size() > 1) continue;
-      widths[column] = std::max(widths[column], Characters(rows[row][column]));
+      widths[column] = std::max(widths[column], Utf8Characters(rows[row][column]));
     }
   }
   for (size_t column = 0; column < widths.size(); ++column) {
-    if (widths[column] > 0) widths[column] = std::max(widths[column], Characters(rows[0][column]));
+    if (widths[column] == 0) continue;
+    widths[column] = std::max(widths[column], Utf8Characters(rows[0][column]));
   }
   std::vector<std::string> lines;
   for (const Row& row : rows) {
@@ -50,7 +46,7 @@ std::vector<std::string> AlignedLines(const std::vector<Row>& rows) {
       if (widths[column] == 0) continue;
       if (!line.empty()) line += "  ";
       absl::StrAppend(&line, row[column],
-                      std::string(widths[column] - Characters(row[column]), ' '));
+                      std::string(widths[column] - Utf8Characters(row[column]), ' '));
     }
     line.resize(line.find_last_not_of(' ') + 1);
     lines.push_back(std::move(line));
@@ -62,7 +58,7 @@ std::string Wrapped(const std::string& text) {
   std::string wrapped;
   size_t width = 0;  // of the last line
   for (const absl::string_view entry : absl::StrSplit(text, "; ")) {
-    const size_t more = Characters(std::string(entry)) + 2;
+    const size_t more = Utf8Characters({entry.data(), entry.size()}) + 2;
     if (width > 0 && width + more > kMaxColumns) {
       wrapped += ";\n    ";
       width = 4;

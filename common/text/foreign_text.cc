@@ -51,9 +51,8 @@ std::string OneLine(std::string_view text, size_t max_bytes) {
 
 std::string OneLineInColumns(std::string_view text, size_t max_columns) {
   const std::string line = OneLine(text, text.size());
+  if (Utf8Characters(line) <= max_columns || max_columns < 5) return line;
   const auto begins = [](char byte) { return !IsUtf8Continuation(byte); };
-  const auto columns = static_cast<size_t>(std::count_if(line.begin(), line.end(), begins));
-  if (columns <= max_columns || max_columns < 5) return line;
   const size_t front = (max_columns - kMiddle.size()) / 2;
   const size_t back = max_columns - kMiddle.size() - front;
   size_t at = 0;

@@ -29,6 +29,11 @@ size_t Utf8Length(std::string_view text) {
   return 0;
 }
 
+size_t Utf8Characters(std::string_view utf8) {
+  return utf8.size() -
+         static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), IsUtf8Continuation));
+}
+
 namespace {
 
 // Returns the index of the first byte that does not begin a well-formed sequence.

@@ -20,6 +20,9 @@ inline bool IsUtf8Continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
 }
 
+// Returns the number of characters of `utf8`: its bytes that continue none.
+size_t Utf8Characters(std::string_view utf8);
+
 // Returns whether `text` is well-formed UTF-8 (no overlong forms, no surrogates, nothing above
 // U+10FFFF).
 bool IsUtf8(std::string_view text);

@@ -63,6 +63,12 @@ TEST(Utf8Test, AgreesWithProtobuf) {
   }
 }
 
+TEST(Utf8Test, CountsCharacters) {
+  EXPECT_EQ(Utf8Characters(""), 0u);
+  EXPECT_EQ(Utf8Characters("abc"), 3u);
+  EXPECT_EQ(Utf8Characters("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"), 4u);
+}
+
 TEST(Utf8Test, CutsAtCharactersAndRepairs) {
   EXPECT_EQ(CleanUtf8("abcdef", 3), "abc");
   EXPECT_EQ(CleanUtf8("a\xc3\xa4", 2), "a");
