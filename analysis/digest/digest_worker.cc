@@ -72,7 +72,8 @@ FilesRead ReadFiles(const std::vector<std::string>& paths, const OpenFile& open)
     std::string failure = Utf8(status.ok() ? absl::StrCat(NameOf(path), " is empty")
                                            : absl::StrCat(NameOf(path), ": ", status.message()));
     if (absl::IsDataLoss(status)) {
-      // What the reader has seen is not what the file contains: the others, from the begin.
+      // The reader may hold events that the file does not contain: discards all and reads the other
+      // files again from the start.
       std::vector<std::string> others = paths;
       others.erase(others.begin() + static_cast<ptrdiff_t>(i));
       read = ReadFiles(others, open);

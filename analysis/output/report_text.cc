@@ -92,7 +92,7 @@ std::string ClassesTable(const Report& report) {
   return table.rows() == 0 ? std::string() : table.Text();
 }
 
-// Who waits for input, and with what.
+// Returns the tables of the workers that wait for input, and of the names that they wait in.
 std::string InputTables(const Report& report) {
   const InputView input = InputOf(report);
   if (input.names.empty()) return {};

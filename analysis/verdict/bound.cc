@@ -62,7 +62,7 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   if (*bound == StepClass::kHost || *bound == StepClass::kLaunch) {
     finding.device_idle_ms = DeviceIdleMs(times);
   }
-  // Of a fix, at most: without that class at all.
+  // Upper limit of the gain: the class takes no time at all.
   const Range gain = BootstrapRatio(times.in_class[Index(*bound)], times.all);
   finding.gain = *finding.class_ms / step_ms;
   finding.mended_step_ms = step_ms - *finding.class_ms;

@@ -24,8 +24,8 @@ bool IsOfDevice(StepClass step_class) {
   return step_class == StepClass::kDeviceCompute || step_class == StepClass::kDeviceCopy;
 }
 
-// What a name takes of a class within steps. What is inside an input wait is input, whatever
-// its name is; the wait itself counts as a whole, so it comes before what is inside.
+// Returns the time of a name in a class, within steps. All time inside an input wait is input,
+// regardless of its name. The wait itself counts as a whole, so it ranks before what is inside it.
 uint64_t NsOf(const v1::DigestName& name, StepClass step_class) {
   const bool is_of_class = name.class_() == static_cast<uint32_t>(step_class);
   if (step_class == StepClass::kInput) {

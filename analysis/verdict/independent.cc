@@ -42,7 +42,8 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
       others.push_back(other);
       means.push_back(counted.workers[other].mean_ms.value_or(0));
     }
-    // Of an even number the larger one: where most are equally slow, one of the others is fast.
+    // With an even number, takes the larger of the two middle values: if most workers are equally
+    // slow, the smaller one may be that of a fast worker.
     const double reference = Quantile(means, 0.5);
     if (others.empty() || reference <= 0 || *row.mean_ms < kSlowWorker * reference) continue;
     Finding finding;

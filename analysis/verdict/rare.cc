@@ -12,7 +12,8 @@
 namespace jobscope::analysis {
 namespace {
 
-// Returns a class that would be a bound, but for which a straggler would not be blamed, either.
+// Returns a class that exceeds the threshold of a bound, but whose gain is not certain (the lower
+// end of its interval is below kMinGainLow).
 std::optional<StepClass> RareIn(const std::vector<size_t>& workers, const CommonTimes& times,
                                 const Report& report) {
   if (Mean(times.steps) <= 0) return std::nullopt;
@@ -20,9 +21,9 @@ std::optional<StepClass> RareIn(const std::vector<size_t>& workers, const Common
   for (size_t c = 0; c < kStepClasses; ++c) {
     const auto step_class = static_cast<StepClass>(c);
     if (!IsMendable(step_class, shares) || !IsBound(step_class, shares)) continue;
-    // Waiting has a cause of its own, whose steps the verdict tells.
+    // Excludes waiting: it has another cause, whose steps the verdict names.
     if (step_class == StepClass::kWaiting) continue;
-    // Transfer whose cause is not known may be that, too.
+    // Excludes transfer if unknown workers or members may cause it.
     if (step_class == StepClass::kTransfer &&
         (UnknownWorkers(report) > 0 || TransferIsUnsure(workers, report))) {
       continue;

@@ -48,7 +48,7 @@ CredentialFiles FilesOf(const ServerOptions& options, const ServerOptions& in_co
   return files;
 }
 
-// Who may call, and what they may ask for.
+// Sets who may call the server, and the ceilings for requests.
 absl::Status ChooseAccess(StartSettings* settings) {
   const ServerOptions& options = settings->options;
   auto users = AllowedUsers::Parse(options.allow_users);

@@ -18,7 +18,7 @@
 
 namespace jobscope {
 
-// Thread-safe. The session sets what is read.
+// Thread-safe. The session sets the sources; any thread reads.
 class ProgressMeter {
  public:
   explicit ProgressMeter(std::shared_ptr<xspace::Store> store) : store_(std::move(store)) {}

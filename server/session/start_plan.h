@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When a session records, in ticks.
+// Computes when a session records: start, zero and window, in ticks.
 #ifndef SERVER_SESSION_START_PLAN_H_
 #define SERVER_SESSION_START_PLAN_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the calls into CUPTI of one session have to tell.
+// Formats failures and collects warnings of one session's calls into CUPTI.
 #ifndef COLLECTORS_CUDA_TRACING_CALL_REPORT_H_
 #define COLLECTORS_CUDA_TRACING_CALL_REPORT_H_
 

@@ -100,7 +100,7 @@ void Sampler::Leave() {
   changed_.NotifyAll();
 }
 
-// What an exception left half done must not be used.
+// Discards all samples: an exception may have left them inconsistent.
 void Sampler::DropSamples() {
   out_of_memory_ = true;
   fold_.reset();
