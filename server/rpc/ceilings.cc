@@ -14,22 +14,23 @@ namespace jobscope {
 absl::Status ParseLevels(absl::string_view text, LevelCeilings* levels) {
   if (text.empty()) return absl::OkStatus();
   const std::vector<absl::string_view> parts = absl::StrSplit(text, '/');
-  constexpr int kMost[] = {3, 1, 2};  // that there are (recording_options.h)
-  int* const given[] = {&levels->host, &levels->device, &levels->python};
+  // The highest levels that exist (recording_options.h).
+  constexpr int kHighestLevels[] = {3, 1, 2};
+  int* const outputs[] = {&levels->host, &levels->device, &levels->python};
   LevelCeilings parsed;
-  int* const wanted[] = {&parsed.host, &parsed.device, &parsed.python};
+  int* const values[] = {&parsed.host, &parsed.device, &parsed.python};
   bool good = parts.size() == 3;
   for (size_t i = 0; good && i < 3; ++i) {
-    good = parts[i].size() == 1 && absl::SimpleAtoi(parts[i], wanted[i]) && *wanted[i] >= 0 &&
-           *wanted[i] <= kMost[i];
+    good = parts[i].size() == 1 && absl::SimpleAtoi(parts[i], values[i]) && *values[i] >= 0 &&
+           *values[i] <= kHighestLevels[i];
   }
   if (!good) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", Printable(text, 32),
-                     "\" must be the highest host, device and Python level, such as 3/1/2: 0 to ",
-                     kMost[0], ", 0 to ", kMost[1], ", 0 to ", kMost[2]));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", Printable(text, 32),
+        "\" must be the highest host, device and Python level, such as 3/1/2: 0 to ",
+        kHighestLevels[0], ", 0 to ", kHighestLevels[1], ", 0 to ", kHighestLevels[2]));
   }
-  for (size_t i = 0; i < 3; ++i) *given[i] = *wanted[i];
+  for (size_t i = 0; i < 3; ++i) *outputs[i] = *values[i];
   return absl::OkStatus();
 }
 
