@@ -59,7 +59,8 @@ bool LeadsTo(int fd, const Endpoint& endpoint) {
 absl::Status CheckWorkerOwner(const Endpoint& endpoint) {
   DIR* const directory = opendir("/proc/self/fd");
   if (directory == nullptr) {
-    return absl::UnavailableError("/proc/self/fd cannot be read, which tells who listens there");
+    return absl::UnavailableError(
+        "cannot read /proc/self/fd, which is needed to find the process that listens there");
   }
   const absl::Cleanup close_directory = [directory] { closedir(directory); };
   bool connected = false;
