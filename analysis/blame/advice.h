@@ -69,7 +69,7 @@ inline constexpr std::string_view kAdviceNoSteps =
 inline constexpr std::string_view kAdviceFewSteps = "capture longer, or --steps=50";
 inline constexpr std::string_view kAdviceFewCommonSteps =
     "number the steps alike in all workers; if they are, capture longer";
-inline constexpr std::string_view kAdviceEmptySteps = "mark each step from its begin to its end";
+inline constexpr std::string_view kAdviceEmptySteps = "mark each step from its start to its end";
 inline constexpr std::string_view kAdviceLosses =
     "capture again; docs/trace_format.md tells how to lose less, by the causes that --json "
     "(lost_by_cause) and --html list";

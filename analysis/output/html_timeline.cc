@@ -123,7 +123,7 @@ std::string Notes(const Report& report, const ShownStep& step) {
   uint64_t left_out = 0;
   for (const ShownWorker& worker : step.workers) left_out += worker.left_out;
   if (left_out > 0) notes.push_back(absl::StrCat(left_out, " short events are left out"));
-  if (!step.common_clock) notes.emplace_back("each worker is drawn from its own begin");
+  if (!step.common_clock) notes.emplace_back("each worker is drawn from its own start");
   if (!step.without.empty()) {
     std::vector<std::string> names;
     for (const size_t worker : step.without) names.push_back(TitleOf(report.workers[worker]));

@@ -43,7 +43,7 @@ struct ShownStep {
   std::vector<std::string> roles;  // "the slowest step"
   int64_t number = 0;
   double ms = 0;             // of its slowest worker
-  bool common_clock = true;  // else each worker is drawn from its own begin
+  bool common_clock = true;  // else each worker is drawn from its own start
   std::vector<ShownWorker> workers;
   std::vector<size_t> without;  // workers whose digest keeps other steps
 };

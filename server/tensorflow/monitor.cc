@@ -23,7 +23,7 @@ constexpr uint64_t kOldGpusMs = 2'000;
 
 double Milliseconds(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
 
-// Summary of the times from the begin of a step to that of the next one.
+// Summary of the times from the start of a step to that of the next one.
 struct StepTimes {
   int64_t count = 0;
   bool in_window = true;
@@ -59,7 +59,7 @@ std::string DescribeSteps(const StepHistory& steps, const StepTimes& times) {
   text.push_back('\n');
   if (times.count == 0) return text;
   absl::StrAppendFormat(
-      &text, "step time: avg %.3f ms, min %.3f ms, max %.3f ms (begin to begin, %d %s)\n",
+      &text, "step time: avg %.3f ms, min %.3f ms, max %.3f ms (start to start, %d %s)\n",
       Milliseconds(times.average), Milliseconds(times.shortest), Milliseconds(times.longest),
       times.count, times.in_window ? "in this time" : "before it: none in this time");
   return text;

@@ -226,7 +226,7 @@ void CallTracer::FillReport(CollectorReport* report) const {
   }
   if (stacks_refused_.load(std::memory_order_relaxed)) {
     report->warnings.emplace_back(
-        "calls that were open at the begin or the end are left out: there were sub-interpreters, "
+        "calls that were open at the start or the end are left out: there were sub-interpreters, "
         "whose stacks Python would show while they change");
   }
   if (calls_->short_calls() > 0) {
@@ -237,7 +237,7 @@ void CallTracer::FillReport(CollectorReport* report) const {
   if (calls_->unpaired() > 0) {
     report->warnings.push_back(
         absl::StrCat(calls_->unpaired(),
-                     " Python calls are left out, because only their begin or their end is "
+                     " Python calls are left out, because only their start or their end is "
                      "known, or an outer call ended first"));
   }
   if (calls_->too_deep() > 0) {

@@ -51,7 +51,7 @@ TEST_F(MonitorTest, TellsStepTimesCpuAndMemory) {
       response.data(),
       AllOf(
           HasSubstr("time: 20"), HasSubstr("steps: 4 begun, number 3 runs"),
-          HasSubstr("avg 20.000 ms, min 10.000 ms, max 30.000 ms (begin to begin, 3 in this time)"),
+          HasSubstr("avg 20.000 ms, min 10.000 ms, max 30.000 ms (start to start, 3 in this time)"),
           HasSubstr("cpu: "), HasSubstr("rss: ")));
 }
 
@@ -66,7 +66,7 @@ TEST_F(MonitorTest, TellsStepTimesOfBeforeIfNoneEndedMeanwhile) {
   tensorflow::MonitorResponse response;
   ASSERT_TRUE(Monitor(1, &response).ok());
   EXPECT_DOUBLE_EQ(response.monitor_result().step_time_ms_avg(), 50);
-  EXPECT_THAT(response.data(), HasSubstr("(begin to begin, 1 before it: none in this time)"));
+  EXPECT_THAT(response.data(), HasSubstr("(start to start, 1 before it: none in this time)"));
 }
 
 TEST_F(MonitorTest, AStepThatEndedBeforeTheTimeDoesNotCount) {
@@ -80,7 +80,7 @@ TEST_F(MonitorTest, AStepThatEndedBeforeTheTimeDoesNotCount) {
   }
   tensorflow::MonitorResponse response;
   ASSERT_TRUE(Monitor(100, &response).ok());
-  EXPECT_THAT(response.data(), HasSubstr("(begin to begin, 1 in this time)"));
+  EXPECT_THAT(response.data(), HasSubstr("(start to start, 1 in this time)"));
 }
 
 TEST_F(MonitorTest, OneStepHasNoTime) {
