@@ -40,7 +40,7 @@ class ReplyDelivery : public Delivery {
   grpc::ByteBuffer reply_;
 };
 
-bool IsSilence(const grpc::Status& status) {
+bool GotNoAnswer(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
          status.error_code() == grpc::StatusCode::UNAVAILABLE;
 }
@@ -192,17 +192,17 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
       // The time limit of the call itself counts from the planned end.
       late = stopped_ && SteadyNow() >= end_ + transfer_;
       // While this client does not keep up, silence shows nothing.
-      gone = IsSilence(status) && SteadyNow() >= end_ && threads_->last_late_ns() == late_ns;
+      gone = GotNoAnswer(status) && SteadyNow() >= end_ && threads_->last_late_ns() == late_ns;
       if (!gone) {
         if (status.ok()) *ours_ = true;
         waits_behind_.clear();
         if (status.ok() && response.has_busy() && response.busy().session_id() != arm_.session_id) {
           waits_behind_ = HeldBy(response.busy());
         }
-        ProbeIn(IsSilence(status) ? absl::ZeroDuration() : times_.period);
+        ProbeIn(GotNoAnswer(status) ? absl::ZeroDuration() : times_.period);
       }
       // Not again once it is answered: a stock worker remembers the name (see Stop).
-      terminate = stopped_ && !late && !IsSilence(status) && !std::exchange(terminating_, true);
+      terminate = stopped_ && !late && !GotNoAnswer(status) && !std::exchange(terminating_, true);
     }
     if (terminate) Terminate(times_.silence, [](const grpc::Status&, bool) {});
     if (late) {

@@ -79,10 +79,10 @@ std::string MergedNote(const std::string& directory, const std::vector<std::stri
 }
 
 // Collects endpoints and rejects duplicates.
-class Collector {
+class EndpointList {
  public:
   // Appends to `notes`, unless it is null.
-  Collector(const Resolver& resolver, std::vector<std::string>* notes)
+  EndpointList(const Resolver& resolver, std::vector<std::string>* notes)
       : resolver_(resolver), notes_(notes) {}
 
   // `where` gives the position of the entry ("", " (hosts.txt line 3)").
@@ -251,10 +251,10 @@ absl::StatusOr<std::vector<Endpoint>> ParseAddressList(absl::string_view list,
     return absl::InvalidArgumentError(
         absl::StrCat("the address list has more than ", kMaxAddressListBytes, " bytes; use @file"));
   }
-  Collector collector(resolver, notes);
-  const absl::Status status = collector.AddList(list, "", true);
+  EndpointList endpoints(resolver, notes);
+  const absl::Status status = endpoints.AddList(list, "", true);
   if (!status.ok()) return status;
-  return collector.Take();
+  return endpoints.Take();
 }
 
 }  // namespace jobscope

@@ -70,8 +70,9 @@ PortFiles PortFilesIn(const std::string& directory) {
   return files;
 }
 
-// Whether the process is gone, or a zombie that its parent has not yet waited for.
-bool HasEnded(pid_t pid) {
+// Whether the process is gone, or a zombie that its parent has not yet waited for. For kernels
+// without pidfd_open; otherwise see HasEnded in common/process/pid_space.h.
+bool HasEndedByProc(pid_t pid) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return true;
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
   std::string stat;
@@ -100,7 +101,7 @@ class Watch {
       poll(polled, 2, wait_ms);
       DrainChanges();
       Look();
-      if (program_fd_ >= 0 ? polled[0].revents != 0 : HasEnded(program_)) break;
+      if (program_fd_ >= 0 ? polled[0].revents != 0 : HasEndedByProc(program_)) break;
     }
     if (!seen_.empty() || any_change_) return CleanUp();
     Say("no worker has appeared; JOBSCOPE_LOG_LEVEL=debug logs which processes were skipped, and "

@@ -47,7 +47,7 @@ WorkerAnswer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& 
 }
 
 int RunCheck(const Flags& flags) {
-  const Question question = [](const Asked* worker, absl::Duration timeout,
+  const Question question = [](const SurveyedWorker* worker, absl::Duration timeout,
                                std::function<void(WorkerAnswer)> done) {
     worker->calls->Describe(
         timeout, [worker, timeout, done = std::move(done)](const grpc::Status& status,

@@ -48,7 +48,7 @@ std::string StopText(const v1::StopResponse& response) {
 }
 
 // A Question: closes the worker's server.
-void CloseServer(const Asked* worker, absl::Duration timeout,
+void CloseServer(const SurveyedWorker* worker, absl::Duration timeout,
                  std::function<void(WorkerAnswer)> done) {
   worker->calls->Close(timeout, [worker, timeout, done = std::move(done)](grpc::Status status) {
     if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
@@ -73,7 +73,7 @@ void CloseServer(const Asked* worker, absl::Duration timeout,
 int RunStop(const Flags& flags) {
   if (flags.server) return Survey(flags, "stop", CloseServer, StopTable);
   const std::string session_id = flags.session_id;
-  const Question question = [session_id](const Asked* worker, absl::Duration timeout,
+  const Question question = [session_id](const SurveyedWorker* worker, absl::Duration timeout,
                                          std::function<void(WorkerAnswer)> done) {
     // `stopped`: what the worker stopped; empty: nothing.
     const auto judge = [worker, timeout, done](bool native, const grpc::Status& status,

@@ -67,10 +67,10 @@ Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
   if (!threads.started().ok()) _exit(UsageError(threads.started()));
   DialOptions dial = targets.dial;
   dial.max_reply_bytes = kMaxSmallReplyBytes;
-  std::vector<std::unique_ptr<Asked>> workers;
+  std::vector<std::unique_ptr<SurveyedWorker>> workers;
   for (size_t i = 0; i < endpoints.size(); ++i) {
     answers->AwaitFewerThan(static_cast<size_t>(flags.max_parallel));
-    auto worker = std::make_unique<Asked>();
+    auto worker = std::make_unique<SurveyedWorker>();
     worker->channel = Dial(endpoints[i], dial);
     worker->calls = std::make_unique<UnaryCalls>(worker->channel, &threads);
     worker->endpoint = &endpoints[i];

@@ -26,7 +26,7 @@ struct WorkerAnswer {
 };
 
 // One worker, as far as a question needs it.
-struct Asked {
+struct SurveyedWorker {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<UnaryCalls> calls;
   const Endpoint* endpoint = nullptr;
@@ -37,7 +37,7 @@ struct Asked {
 };
 
 // Asks one worker; the answer may arrive on any thread. Must call `done` exactly once.
-using Question = std::function<void(const Asked* worker, absl::Duration timeout,
+using Question = std::function<void(const SurveyedWorker* worker, absl::Duration timeout,
                                     std::function<void(WorkerAnswer)> done)>;
 
 // Asks all workers, at most --max_parallel at the same time, and prints the answers: `table` of the
