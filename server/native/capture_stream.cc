@@ -61,10 +61,11 @@ StreamCall::Reactor* CaptureStream::Fetch(const ServiceContext& service,
 
 void CaptureStream::OnMessage(const grpc::ByteBuffer& message, uint64_t /*received_ns*/) {
   // Another stream has taken over the capture: ignores what still arrives here.
-  if (capture_ != nullptr && !capture_->Look(id_).cut.ok()) return;
+  if (capture_ != nullptr && !capture_->Look(id_).stream_status.ok()) return;
   const absl::Status status = fetches_ ? OnFetchRequest(message) : OnCaptureRequest(message);
   if (status.ok()) return;
   if (capture_ != nullptr) {
+    // Ends the capture without delivering its items.
     capture_->Drop(absl::Status(status.code(),
                                 absl::StrCat("its client broke the protocol: ", status.message())));
   }
@@ -212,7 +213,7 @@ void CaptureStream::OnClientClosed() {
 bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
   if (capture_ == nullptr || ended_sent_) return false;
   const NativeCapture::Snapshot snapshot = capture_->Look(id_);
-  if (!snapshot.cut.ok() || snapshot.phase == Phase::kArming) return false;
+  if (!snapshot.stream_status.ok() || snapshot.phase == Phase::kArming) return false;
   if (armed_ns_ == 0) {
     // Refused: no capture exists.
     if (snapshot.phase == Phase::kOver && !snapshot.result.ok()) {
@@ -277,8 +278,8 @@ void CaptureStream::OnSent() {
 // has ended well: see OnDone.
 void CaptureStream::FinishIfComplete(const NativeCapture::Snapshot& snapshot) {
   if (!ended_sent_ || finished()) return;
-  if (!snapshot.cut.ok()) {
-    Finish(snapshot.cut);
+  if (!snapshot.stream_status.ok()) {
+    Finish(snapshot.stream_status);
     return;
   }
   if (!snapshot.commanded || snapshot.dropped || snapshot.acknowledged >= snapshot.last_item) {
@@ -294,7 +295,7 @@ void CaptureStream::FinishIfComplete(const NativeCapture::Snapshot& snapshot) {
 void CaptureStream::OnWake() {
   if (capture_ == nullptr) return;
   const NativeCapture::Snapshot snapshot = capture_->Look(id_);
-  if (!snapshot.cut.ok()) Finish(snapshot.cut);
+  if (!snapshot.stream_status.ok()) Finish(snapshot.stream_status);
 }
 
 void CaptureStream::OnTick() {
@@ -310,6 +311,7 @@ void CaptureStream::OnTick() {
   }
   if (snapshot.phase != Phase::kOver) return;
   watch_.OnOver(now_ns);
+  // Keeps the items, but the next capture may start, which discards them.
   if (watch_.Stalled(now_ns) > limits.stall) capture_->YieldSlot();
   if (watch_.Silent(now_ns) > limits.hold) {
     Finish(absl::DeadlineExceededError(

@@ -111,7 +111,7 @@ void NativeCapture::AttachLocked(const std::shared_ptr<StreamCall>& stream) {
 
 absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<StreamCall> stream,
                                                               uint64_t next_item) {
-  std::shared_ptr<StreamCall> cut;
+  std::shared_ptr<StreamCall> replaced;
   std::shared_ptr<xspace::Store> store;
   std::unique_ptr<GrpcTimer> hold_alarm;
   StreamId id = 0;
@@ -127,9 +127,9 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
     }
     if (store_ == nullptr) return absl::NotFoundError("the capture is gone");
     if (absl::Status status = ledger_.Resume(next_item); !status.ok()) return status;
-    cut_ = absl::AbortedError(
+    earlier_streams_status_ = absl::AbortedError(
         absl::StrCat("a newer Fetch has taken this capture over, from ", stream->peer()));
-    cut = waker_->Get();
+    replaced = waker_->Get();
     AttachLocked(stream);
     id = stream_;
     hold_alarm = std::move(hold_alarm_);
@@ -148,7 +148,7 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
                                        self->OnSlot(std::move(result.slot));
                                      });
   }
-  if (cut != nullptr) cut->Wake();
+  if (replaced != nullptr) replaced->Wake();
   return id;
 }
 
@@ -211,7 +211,9 @@ NativeCapture::Snapshot NativeCapture::Look(StreamId stream) const {
   Snapshot snapshot;
   snapshot.phase = phase_;
   if (stream != stream_) {
-    snapshot.cut = cut_.ok() ? absl::AbortedError("the capture is gone") : cut_;
+    snapshot.stream_status = earlier_streams_status_.ok()
+                                 ? absl::AbortedError("the capture is gone")
+                                 : earlier_streams_status_;
   }
   snapshot.commanded = commanded_;
   snapshot.recording = started_.has_value();
@@ -253,7 +255,7 @@ absl::Status NativeCapture::Acknowledge(StreamId stream, uint64_t through) {
   std::shared_ptr<void> slot;
   {
     absl::MutexLock lock(&mutex_);
-    if (stream != stream_) return absl::OkStatus();  // of a stream that is being cut
+    if (stream != stream_) return absl::OkStatus();  // of a stream that was replaced
     bool news = false;
     if (absl::Status status = ledger_.Acknowledge(through, &news); !status.ok()) return status;
     if (!news) return absl::OkStatus();
@@ -323,7 +325,7 @@ bool NativeCapture::Evict(const std::string& by) {
     absl::MutexLock lock(&mutex_);
     if (phase_ != Phase::kOver || slot_ != nullptr || store_ == nullptr) return false;
     stream_ = 0;
-    cut_ = absl::AbortedError(absl::StrCat("the capture was evicted by ", by));
+    earlier_streams_status_ = absl::AbortedError(absl::StrCat("the capture was evicted by ", by));
     ReleaseLocked(absl::StrCat("was evicted by ", by), /*unasked=*/true, &remains);
   }
   Discard(std::move(remains));

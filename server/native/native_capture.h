@@ -60,18 +60,21 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   // Attaches the stream that asked for the capture, and requests the session. Called once.
   StreamId Submit(std::shared_ptr<StreamCall> stream, absl::Time deadline);
   // Attaches a stream that lacks the items from `next_item` on; earlier ones count as acknowledged.
-  // Cuts the stream that was attached before. Returns FAILED_PRECONDITION (not started; already
-  // released), INVALID_ARGUMENT (never sent) or NOT_FOUND (dropped).
+  // Replaces the stream that was attached before, which then ends. Returns FAILED_PRECONDITION (not
+  // started; already released), INVALID_ARGUMENT (never sent) or NOT_FOUND (dropped).
   absl::StatusOr<StreamId> Resume(std::shared_ptr<StreamCall> stream, uint64_t next_item);
-  // The stream is lost. Ignores a stream that was cut, as do the functions below. If memory has run
-  // out, nothing waits for another stream: a recording ends at once, and items are not held.
+  // The stream is lost. Ignores a stream that was replaced, as do the functions below. If memory
+  // has run out, nothing waits for another stream: a recording ends at once, and items are not
+  // held.
   void Detach(StreamId stream);
   // The stream's client has everything, or wants no more: stops holding items.
   void Complete(StreamId stream);
 
   struct Snapshot {
     Phase phase = Phase::kArming;
-    absl::Status cut;        // not OK: the stream has lost the capture, and ends with this
+    // OK: the stream is attached. Otherwise it ends with this status: a newer stream has replaced
+    // it, or the capture is gone.
+    absl::Status stream_status;
     bool commanded = false;  // the start was commanded: items may be sent from now on
     bool recording = false;  // `started` is known
     SessionStarted started;
@@ -154,7 +157,8 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   ItemLedger ledger_ ABSL_GUARDED_BY(mutex_);
   StreamId stream_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is attached
   StreamId last_stream_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status cut_ ABSL_GUARDED_BY(mutex_);  // why earlier streams have lost the capture
+  // With which earlier streams end: why they were replaced, or that the capture was evicted.
+  absl::Status earlier_streams_status_ ABSL_GUARDED_BY(mutex_);
   // Without a stream: when the recording ends, or when held items are dropped. An alarm whose
   // number differs from `hold_` is void.
   uint64_t hold_ ABSL_GUARDED_BY(mutex_) = 0;
