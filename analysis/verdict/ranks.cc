@@ -19,8 +19,9 @@
 namespace jobscope::analysis {
 namespace {
 
-// Counts how often the workers of `finding` are the last, in the collective in which that costs
-// most.
+// Sets `last_count` and `last_of` of `finding`: its workers arrive last at `last_count` of the
+// `last_of` collectives of one name and group, the one in which that costs the others most. Sets
+// `wait_ms`, the mean waiting of the other workers per step.
 void CountLast(const Alignment& alignment, const Report& report, Finding* finding) {
   double most_ms = 0;
   for (const CollectiveRow& row : report.collectives) {
@@ -93,8 +94,8 @@ OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& m
   return times;
 }
 
-void BlameRanks(const OwnTimes& times, const OwnTimes& measured, const Alignment& alignment,
-                const Report& counted, Report* report) {
+void BlameRanks(const OwnTimes& times, const OwnTimes& measured_times, const Alignment& alignment,
+                const Report& without_rare, Report* report) {
   if (alignment.common() < kMinSteps) {
     report->verdict = Undecidable(
         absl::StrFormat("%d steps are common to all workers, and at least %d are needed",
@@ -102,14 +103,16 @@ void BlameRanks(const OwnTimes& times, const OwnTimes& measured, const Alignment
         kAdviceFewCommonSteps);
     return;
   }
-  for (const Straggler& straggler : FindStragglers(times, measured)) {
-    const Report& source = straggler.single ? *report : counted;
+  for (const Straggler& straggler : FindStragglers(times, measured_times)) {
+    // Rare time is what makes a single step long: only the whole report has it.
+    const Report& source = straggler.single ? *report : without_rare;
     Finding finding;
     finding.kind = Finding::Kind::kStraggler;
     for (const size_t i : straggler.workers) finding.workers.push_back(alignment.workers[i]);
     finding.node = straggler.node;
     finding.gpu_model = straggler.gpu_model;
     finding.step_ms = straggler.step_ns / kNsPerMs;
+    // With these workers' own times at the median of the others.
     finding.mended_step_ms = straggler.mended_step_ns / kNsPerMs;
     finding.gain = straggler.gain;
     // A worker that is not known may be as slow.

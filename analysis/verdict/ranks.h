@@ -17,10 +17,12 @@ namespace jobscope::analysis {
 OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& matches,
                     const Report& report);
 
-// Finds stragglers among ranks that wait for each other: by `counted`, which lacks what is rare,
-// and single steps as measured.
-void BlameRanks(const OwnTimes& times, const OwnTimes& measured, const Alignment& alignment,
-                const Report& counted, Report* report);
+// Finds stragglers among ranks that wait for each other, and adds them to `report`. Those that are
+// slow in many steps are found in `without_rare`, the report without rare time (rare.h), and its
+// own times `times`; single long steps in `report` and `measured_times`, which have all time. If
+// there is no rare time, `without_rare` is `report`, and both times are equal.
+void BlameRanks(const OwnTimes& times, const OwnTimes& measured_times, const Alignment& alignment,
+                const Report& without_rare, Report* report);
 
 // Names who causes at least half of the waiting of `waiting_ms` per step, or tells that most of it
 // is within steps.
