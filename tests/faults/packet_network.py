@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts, as network namespaces of this process, and a switch between them that loses and delays packets.
+"""Two hosts, as network namespaces of this process, and a switch between them that loses, delays and limits packets.
 
 TCP itself runs over this link: what is lost is sent again by the kernel, and nobody acknowledges what did not arrive. Needs user namespaces
 and /dev/net/tun.
@@ -22,6 +22,7 @@ _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _SIOCSIFADDR, _SIOCSIFNETMASK, _SIOCSIFFLAGS, _IFF_UP = 0x8916, 0x891C, 0x8914, 0x1
 _MTU_BYTES = 1500
+_MAX_QUEUE_S = 0.5  # of a limited link: what would wait for longer is lost
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -68,9 +69,10 @@ class Network:
 
     def __init__(self):
         _enter_own_users()
-        self.loss = 0.0  # share of packets, in both directions
-        self.delay_s = 0.0
-        self.sent = self.lost = 0
+        self.restore()
+        self.sent = self.lost = 0  # packets
+        self.carried_bytes = {NEAR: 0, FAR: 0}  # that an end has sent, and that were not lost
+        self._free_at = {NEAR: 0.0, FAR: 0.0}  # when all that an end has sent is on its way
         near = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         ends = [_interface("near", NEAR)]
         _checked(_libc.unshare(_CLONE_NEWNET), "unshare")
@@ -80,11 +82,19 @@ class Network:
         os.close(near)
         threading.Thread(target=self._switch, args=ends, daemon=True).start()
 
+    def restore(self):
+        """As new: a link that neither loses nor delays."""
+        self.loss = 0.0  # share of packets, in both directions
+        self.delay_s = 0.0  # each way
+        self.bytes_per_s = {NEAR: 0, FAR: 0}  # of what that end sends; 0: no limit
+        self.cut = frozenset()  # ends whose packets vanish
+
     def start_far(self, command, **options):
         """Starts a program on the other host."""
         return subprocess.Popen(["nsenter", f"--net=/proc/self/fd/{self._far}", "--", *command], pass_fds=[self._far], **options)
 
     def _switch(self, near, far):
+        sender = {near: NEAR, far: FAR}
         other = {near: far, far: near}
         due = []  # (time, number, where to, packet)
         while True:
@@ -92,13 +102,27 @@ class Network:
             for source in select.select([near, far], [], [], wait_s)[0]:
                 packet = os.read(source, _MTU_BYTES)
                 self.sent += 1
-                if random.random() < self.loss:
+                arrives_at = self._arrival(sender[source], len(packet))
+                if arrives_at is None:
                     self.lost += 1
                     continue
-                heapq.heappush(due, (time.monotonic() + self.delay_s, self.sent, other[source], packet))
+                heapq.heappush(due, (arrives_at, self.sent, other[source], packet))
             while due and due[0][0] <= time.monotonic():
                 _, _, target, packet = heapq.heappop(due)
                 try:
                     os.write(target, packet)
                 except BlockingIOError:
                     self.lost += 1  # as a full queue would
+
+    def _arrival(self, end, size_bytes):
+        """When a packet arrives that `end` sends now; None if it is lost."""
+        if end in self.cut or random.random() < self.loss:
+            return None
+        now = time.monotonic()
+        rate = self.bytes_per_s[end]
+        if rate and self._free_at[end] - now > _MAX_QUEUE_S:
+            return None
+        # Also without a limit, a packet waits for those that a limit has held: the order remains.
+        self._free_at[end] = max(now, self._free_at[end]) + (size_bytes / rate if rate else 0)
+        self.carried_bytes[end] += size_bytes
+        return self._free_at[end] + self.delay_s

@@ -56,6 +56,21 @@ def check(condition, text):
         raise Failure(text)
 
 
+def usage_of(pid):
+    """Threads, descriptors and resident KiB of a process."""
+    process = f"/proc/{pid}"
+    with open(process + "/status", encoding="ascii", errors="replace") as status:
+        fields = dict(line.split(":", 1) for line in status)
+    return int(fields["Threads"]), len(os.listdir(process + "/fd")), int(fields["VmRSS"].split()[0])
+
+
+def is_back(usage, before, more_kib=0):
+    """Whether a worker that has delivered its captures uses no more than before them."""
+    (threads, descriptors, kib), (threads_before, descriptors_before, kib_before) = usage, before
+    return (threads <= threads_before + _WORKER_THREADS and descriptors <= descriptors_before
+            and kib <= kib_before + _WORKER_MEMORY_KIB + more_kib)  # fmt: skip
+
+
 class Client:
     """A capture of the worker behind the link."""
 
@@ -249,10 +264,7 @@ class Scene:
         return self.usage()
 
     def usage(self):
-        process = f"/proc/{self.worker.process.pid}"
-        with open(process + "/status", encoding="ascii", errors="replace") as status:
-            fields = dict(line.split(":", 1) for line in status)
-        return int(fields["Threads"]), len(os.listdir(process + "/fd")), int(fields["VmRSS"].split()[0])
+        return usage_of(self.worker.process.pid)
 
     def capture_works(self, when):
         for _ in range(20):  # on a busy machine the worker may not run during a capture
@@ -288,13 +300,8 @@ class Scene:
 
     def nothing_is_left(self, more_kib=0):
         self.idle()
-        threads, descriptors, kib = self.before
-
-        def back():
-            now = self.usage()
-            return now[0] <= threads + _WORKER_THREADS and now[1] <= descriptors and now[2] <= kib + _WORKER_MEMORY_KIB + more_kib
-
-        check(workers.until(back, HANG_S), f"threads, descriptors, KiB were {self.before}, are {self.usage()}")
+        back = workers.until(lambda: is_back(self.usage(), self.before, more_kib), HANG_S)
+        check(back, f"threads, descriptors, KiB were {self.before}, are {self.usage()}")
         check(not os.listdir(self.temporary), f"left in TMPDIR: {os.listdir(self.temporary)}")
 
     def close(self):
