@@ -36,6 +36,13 @@ class RunFixture : public ::testing::Test, protected RunDirectory, protected Mad
     return json::parse(ReportJson(Reduce(*digests)), nullptr, false);
   }
   json ReportOfRun() { return ReportOf(directory_.path()); }
+  // Of the run whose workers were added.
+  Digests DigestsOfRun() {
+    WriteManifest();
+    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+    EXPECT_TRUE(digests.ok()) << digests.status();
+    return digests.ok() ? *digests : Digests();
+  }
 };
 
 }  // namespace jobscope::analysis
