@@ -40,8 +40,14 @@ def export(directory, fuzzer):
     exported = subprocess.run(
         ["llvm-cov", "export", "-skip-functions", f"-instr-profile={merged}", directory / f"{fuzzer}_fuzzer"],
         check=True, cwd=ROOT, stdout=subprocess.PIPE).stdout
-    # The compiler has seen paths from the top, or from the build folder.
-    return {os.path.relpath(ROOT / file["filename"], ROOT): file for file in json.loads(exported)["data"][0]["files"]}
+    return {from_the_top(file["filename"], directory): file for file in json.loads(exported)["data"][0]["files"]}
+
+
+def from_the_top(filename, directory):
+    """The compiler has seen paths from the top, or from the build folder; some versions of llvm-cov put the build folder in front."""
+    path = pathlib.Path(os.path.normpath(ROOT / filename))
+    build = directory.parent
+    return os.path.relpath(path, build if path.is_relative_to(build) and not path.exists() else ROOT)
 
 
 def ran(directory, fuzzer):
