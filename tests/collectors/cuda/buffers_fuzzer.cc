@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -203,8 +204,8 @@ class Session {
   uint64_t begin_ns_ = 0;
   uint64_t begin_ticks_ = 0;
   std::vector<cuda::StepSpan> steps_;
-  // Others are missing.
-  std::vector<std::string> names_ = {kAdd, "", "_Z", "a\xff\n", std::string(70'000, 'n')};
+  // Others are missing. A deque: records of buffers that are not read yet point to them.
+  std::deque<std::string> names_ = {kAdd, "", "_Z", "a\xff\n", std::string(70'000, 'n')};
   std::unique_ptr<CudaCollector> collector_;
   std::unique_ptr<SessionDriver> driver_;
   BeyondRecords beyond_;
