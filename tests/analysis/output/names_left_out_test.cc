@@ -36,12 +36,6 @@ class NamesLeftOutTest : public RunFixture {
     }
     AddWorker(rank, "node0", trace);
   }
-  Digests DigestsOfRun() {
-    WriteManifest();
-    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
-    EXPECT_TRUE(digests.ok()) << digests.status();
-    return digests.ok() ? *digests : Digests();
-  }
   static json JsonOf(const Report& report) {
     return json::parse(ReportJson(report), nullptr, false);
   }

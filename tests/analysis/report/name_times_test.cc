@@ -23,7 +23,7 @@ class NameTimesTest : public RunFixture {
         trace.Step(step, begin_ms, begin_ms + 400);
         double at_ms = begin_ms;
         for (int i = 0; i < names; ++i) {
-          const double end_ms = at_ms + 0.001 * (1000 - 999 * i / (names - 1));
+          const double end_ms = at_ms + 1.0 - 0.999 * i / (names - 1);
           trace.Event("op" + std::to_string(i), at_ms, end_ms);
           at_ms = end_ms;
         }
@@ -33,10 +33,7 @@ class NameTimesTest : public RunFixture {
       }
       AddWorker(rank, "node0", trace);
     }
-    WriteManifest();
-    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
-    EXPECT_TRUE(digests.ok()) << digests.status();
-    return digests.ok() ? *digests : Digests();
+    return DigestsOfRun();
   }
 };
 
