@@ -127,7 +127,8 @@ class SlowEnd:
             self.wanted = False
             workers.tell(draining=True)
             self.go_on.wait(1.5)  # below the deadline of the collector
-        return [("end", session.begin_monotonic_ns, 1000)]
+        begin_ns = session.begin_monotonic_ns  # None: it never recorded
+        return [] if begin_ns is None else [("end", begin_ns, 1000)]
 
 
 def _commands(training, slow_end, server):

@@ -114,7 +114,7 @@ FAULTS = {
         # What has come meanwhile and the client's own time limits are both there when it goes on.
         "before arm": [NOT_READY, OK, Ending("failed", 4, r"its stream was lost before the start\Z")],
         "armed": [LATE, OK],
-        "recording": [LATE],
+        "recording": [LATE, LATE_IN_PART, OK],
         "streaming": [LATE_IN_PART, OK],
         "draining": [LATE, LATE_IN_PART, OK],
         "delivering": [LATE, LATE_IN_PART, OK],

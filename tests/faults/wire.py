@@ -38,7 +38,7 @@ class Connection:
             return method + (" request" if to_worker else " answer")
         number, value = next(iter(xspace.fields(body)), (0, b""))
         name = (_REQUEST[method] if to_worker else _RESPONSE).get(number, "unknown")
-        if name == "ack" and self.first_events and _field(value, 1) >= self.first_events:
+        if name == "ack" and self.first_events and (_field(value, 1) or 0) >= self.first_events:
             return "ack of events"
         if name != "items":
             return name
