@@ -60,8 +60,8 @@ inline constexpr std::string_view kAdviceForPythonFunctions =
 
 // A worker that takes longer than the others, but in no class of time longer than their median.
 inline constexpr std::string_view kAdviceNoClass =
-    "compare it with each of the others by class (classes_ms of --json): no class of it takes "
-    "longer than the others' median";
+    "compare it with each of the others by class (classes_ms of --json): no class of its own time "
+    "takes longer than the others' median";
 
 // What to do where nothing can be decided.
 inline constexpr std::string_view kAdviceNoSteps =

@@ -165,6 +165,7 @@ void FillIdentity(const RunWorker& worker, const WorkerTrace& trace, v1::Digest*
   if (digest->steps_source().empty()) digest->set_steps_source(summary.steps_inferred_from());
   if (!digest->has_lost()) {
     digest->set_lost(summary.lost());
+    digest->clear_lost_by_cause();  // of a manifest without the sum
     for (const v1::LossByCause& loss : summary.lost_by_cause()) {
       (*digest->mutable_lost_by_cause())[loss.cause()] += loss.events();
     }

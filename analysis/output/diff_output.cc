@@ -66,6 +66,19 @@ std::string DifferencesTable(const char* title, const std::vector<Difference>& d
   return table.rows() == 0 ? std::string() : absl::StrCat("\n", table.Text());
 }
 
+// The time of a name of which digests left out the exact one: "at most 0.02 ms".
+std::string KnownTime(std::optional<double> ms, std::optional<double> at_most_ms) {
+  if (ms.has_value()) return Milliseconds(*ms);
+  return absl::StrCat("at most ", Milliseconds(at_most_ms.value_or(0)));
+}
+
+// The change, or the least that it can be; 0: not known.
+double SureChange(const Difference& difference) {
+  if (difference.delta_ms().has_value()) return *difference.delta_ms();
+  const double least_ms = difference.least_change_ms().value_or(0);
+  return difference.after_ms.has_value() ? least_ms : -least_ms;
+}
+
 }  // namespace
 
 std::string DiffText(const RunDiff& diff, double gate_percent) {
@@ -86,14 +99,15 @@ std::string DiffText(const RunDiff& diff, double gate_percent) {
   text += "\n";
   const auto line = [&text](const char* label, const Difference& difference) {
     absl::StrAppendFormat(&text, "%-8s %s: %s per step, before %s\n", label,
-                          OneLineInColumns(difference.name, 50), Milliseconds(*difference.after_ms),
-                          Milliseconds(*difference.before_ms));
+                          OneLineInColumns(difference.name, 50),
+                          KnownTime(difference.after_ms, difference.after_at_most_ms),
+                          KnownTime(difference.before_ms, difference.before_at_most_ms));
   };
   // What became slower explains a slower run, however much faster something else became.
   const auto explain = [&](const char* label, const std::vector<Difference>& differences) {
     const auto found =
         std::find_if(differences.begin(), differences.end(), [&](const Difference& difference) {
-          return difference.delta_ms().value_or(0) * diff.change.value_or(0) > 0;
+          return SureChange(difference) * diff.change.value_or(0) > 0;
         });
     if (found != differences.end()) line(label, *found);
   };

@@ -205,7 +205,7 @@ std::string HeatMap(const Report& report) {
       grid.columns_per_cell == 1 ? "step" : absl::StrCat(grid.columns_per_cell, " steps"),
       grid.common ? "" : "; steps are not aligned",
       every == 1 ? "" : absl::StrCat("; one of ", every, " rows has its name"),
-      has_others ? "; names of the verdict are bold" : "", ".</p>\n");
+      has_others ? "; rows with workers of the verdict are bold" : "", ".</p>\n");
 }
 
 std::string LastStrip(const Report& report) {

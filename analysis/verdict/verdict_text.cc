@@ -231,15 +231,16 @@ void WriteStraggler(const Report& report, Finding* finding) {
   AddCause(finding);
   if (finding->step_class.has_value()) {
     finding->advice = AdviceText(report, *finding);
-  } else {
-    finding->advice =
-        std::string(RecordSameClasses(report) ? kAdviceNoClass : kAdviceSameCollectors);
+  } else if (!RecordSameClasses(report)) {
+    finding->advice = std::string(kAdviceSameCollectors);
+  } else if (!finding->single_step.has_value()) {
+    finding->advice = std::string(kAdviceNoClass);
   }
   const std::string one = finding->workers.size() == 1 ? "it were" : "they were";
   const std::string gain = finding->single_step.has_value()
                                ? absl::StrCat("without it: ", GainText(*finding), " over all steps")
                                : absl::StrCat("if ", one, " median: ", GainText(*finding));
-  absl::StrAppend(&finding->advice, "; ", gain);
+  absl::StrAppend(&finding->advice, finding->advice.empty() ? "" : "; ", gain);
 }
 
 void WriteBound(const Report& report, Finding* finding) {

@@ -157,7 +157,7 @@ TEST_F(MapNamesTest, OfFewRowsAllHaveTheirNames) {
   }
   EXPECT_THAT(names, HasSubstr("><b>rank 5 (node1)</b><"));
   EXPECT_THAT(names, HasSubstr(">rank 6 (node1)<"));
-  EXPECT_THAT(page, HasSubstr("; names of the verdict are bold."));
+  EXPECT_THAT(page, HasSubstr("; rows with workers of the verdict are bold."));
   EXPECT_THAT(page, Not(HasSubstr("rows has its name")));
 }
 

@@ -105,6 +105,13 @@ TEST_F(DiffNamesTest, WhatADigestLeftOutIsAbsentAndNot0) {
     EXPECT_NEAR(is.least_change_ms().value_or(0), ms - 0.09, 0.01);
   }
   EXPECT_THAT(diff.names[0].name, testing::AnyOf("augment", "decode")) << "they changed most";
+  // It explains the change all the same.
+  RunDiff changed = diff;
+  changed.change = 0.3;
+  EXPECT_THAT(DiffText(changed, 5),
+              testing::HasSubstr("\nNAME     augment: 30.0 ms per step, before at most 0.0"));
+  changed.change = -0.3;
+  EXPECT_THAT(DiffText(changed, 5), testing::HasSubstr("\nNAME     decode: at most 0.0"));
   const json written = json::parse(DiffJson(diff));
   for (const json& entry : written["names"]) {
     EXPECT_EQ(entry.contains("before_ms"),

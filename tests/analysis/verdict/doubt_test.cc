@@ -17,6 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class DoubtTest : public RunFixture {
  protected:
@@ -355,7 +356,8 @@ TEST_F(NoClassTest, OfRanksThatRecordDifferentClassesTheAdviceIsToRecordTheSame)
 TEST_F(NoClassTest, OfRanksThatRecordTheSameTheAdviceIsToCompareThem) {
   const json verdict = Verdict({{20, 20, 0, 0}, {20, 0, 0, 20}, {0, 20, 0, 20}, {19, 19, 0, 19}});
   EXPECT_THAT(verdict["advice"].get<std::string>(),
-              HasSubstr("no class of it takes longer than the others' median; if it were median"));
+              HasSubstr("no class of its own time takes longer than the others' median; if it were "
+                        "median"));
 }
 
 TEST_F(NoClassTest, ASingleStepIsCalledOne) {
@@ -363,6 +365,8 @@ TEST_F(NoClassTest, ASingleStepIsCalledOne) {
       Verdict({{20, 20, 0, 0}, {20, 0, 0, 20}, {0, 20, 0, 20}, {19, 19, 0, 19}}, /*once=*/true);
   EXPECT_EQ(verdict["single_step"], 17) << verdict;
   EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("one step is slow: step 17 on rank 3"));
+  EXPECT_THAT(verdict["advice"].get<std::string>(), StartsWith("without it: "))
+      << "classes_ms is of all steps";
 }
 
 }  // namespace
