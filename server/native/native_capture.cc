@@ -409,15 +409,21 @@ void NativeCapture::ReleaseLocked(std::string why, bool unasked, Remains* remain
 void NativeCapture::Discard(Remains remains) {
   if (!remains.forget) return;
   try {
+    // First: who sees that it is gone finds the reason in the log.
+    if (remains.items != 0) {
+      Log(LogLevel::kWarning,
+          absl::StrCat("the capture of session \"", options_.session_id, "\" for ", options_.peer,
+                       " ", remains.why, "; ", remains.items, " items were not acknowledged"));
+    }
+  } catch (const std::exception&) {
+    // Out of memory: without a line in the log.
+  }
+  try {
     if (const auto captures = dependencies_.captures.lock()) {
       captures->Forget(*this, remains.why);
     }
-    if (remains.items == 0) return;
-    Log(LogLevel::kWarning,
-        absl::StrCat("the capture of session \"", options_.session_id, "\" for ", options_.peer,
-                     " ", remains.why, "; ", remains.items, " items were not acknowledged"));
   } catch (const std::exception&) {
-    // Out of memory: it is forgotten, but without its reason, or without a line in the log.
+    // Out of memory: it is forgotten, but without its reason.
   }
 }
 
