@@ -54,6 +54,12 @@ std::string ClassWord(const Finding& finding) {
                                         : std::string("no cause recorded");
 }
 
+// Returns "host work takes", "device copies take".
+std::string ClassTakes(const Finding& finding) {
+  const bool plural = finding.step_class == StepClass::kDeviceCopy;
+  return absl::StrCat(ClassWord(finding), plural ? " take" : " takes");
+}
+
 double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 // Returns "next_batch 74 ms per step (others 9), loader.py:88".
@@ -106,7 +112,7 @@ void AddCause(Finding* finding) {
   }
   if (finding->unrecorded_class.has_value()) {
     finding->why.push_back(absl::StrFormat(
-        "%s, which takes others %s%s, is not recorded here: part of this may be that time",
+        "not recorded here: %s (others %s%s); part of this may be that time",
         ClassTitle(*finding->unrecorded_class), Milliseconds(*finding->unrecorded_others_ms),
         finding->single_step.has_value() ? "" : " per step"));
   }
@@ -258,7 +264,7 @@ void WriteBound(const Report& report, Finding* finding) {
                                     Milliseconds(*finding->step_ms));
   } else {
     finding->text = absl::StrFormat(
-        "%s: %s, %s takes %.0f %% of %s per step", who, bound.title, ClassWord(*finding),
+        "%s: %s, %s %.0f %% of %s per step", who, bound.title, ClassTakes(*finding),
         Percent(*finding->class_ms, *finding->step_ms), Milliseconds(*finding->step_ms));
   }
   AddCause(finding);
@@ -283,7 +289,7 @@ void WriteBalanced(const Report& report, Finding* finding) {
                                                   : " takes much longer per step than the others");
   }
   if (finding->step_ms.has_value() && finding->class_ms.has_value()) {
-    absl::StrAppendFormat(&finding->text, "; %s takes %.0f %% of %s per step", ClassWord(*finding),
+    absl::StrAppendFormat(&finding->text, "; %s %.0f %% of %s per step", ClassTakes(*finding),
                           Percent(*finding->class_ms, *finding->step_ms),
                           Milliseconds(*finding->step_ms));
   }

@@ -14,7 +14,8 @@
 namespace jobscope {
 
 // Runs `body` once, soon, and never on the caller's thread: for callers on foreign threads, or on
-// threads that must not be delayed. Costs the caller a few microseconds.
+// threads that must not be delayed. Costs the caller a few microseconds; if three functions wait,
+// gRPC may start another thread of its own here, which then keeps the caller's signal mask.
 void RunSoon(std::function<void()> body);
 
 // A function that runs later. Thread-safe.

@@ -312,7 +312,7 @@ TEST_F(OneWorkerTest, CopiesToItsDevice) {
   EXPECT_NEAR(verdict["class_ms"].get<double>(), 4, 0.001);  // the rest is under the kernel
   EXPECT_NEAR(verdict["gain"].get<double>(), 0.4, 0.001);
   EXPECT_EQ(verdict["names"], json({"MemcpyHtoD"}));
-  EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("copy-bound"));
+  EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("copy-bound, device copies take 40 %"));
 }
 
 TEST_F(OneWorkerTest, NoStepsIsAnAnswer) {
