@@ -10,7 +10,6 @@ import os
 import queue
 import signal
 import statistics
-import struct
 import sys
 import threading
 import time
@@ -37,39 +36,35 @@ class Training:
 
 
 class StepTimes:
-    """CPU times of steps, as medians of blocks: the load of the machine differs between blocks. Its memory does not grow."""
+    """CPU times of the newest steps since the last question. Its memory does not grow."""
 
-    BLOCK, BLOCKS = 50, 20_000
+    KEPT = 4096
 
     def __init__(self):
-        self.block = array.array("Q", bytes(8 * self.BLOCK))
-        self.medians = array.array("Q", bytes(8 * self.BLOCKS))
+        self.times_ns = array.array("Q", bytes(8 * self.KEPT))
         self.steps = 0
 
     def add(self, took_ns):
-        self.block[self.steps % self.BLOCK] = took_ns
+        self.times_ns[self.steps % self.KEPT] = took_ns
         self.steps += 1
-        if self.steps % self.BLOCK == 0:
-            self.medians[(self.steps // self.BLOCK - 1) % self.BLOCKS] = int(statistics.median(self.block))
 
-    def summary(self):
-        """Of the blocks: how many, their median and median absolute deviation."""
-        medians = self.medians[: min(self.steps // self.BLOCK, self.BLOCKS)] or [0]
-        middle = statistics.median(medians)
-        return {"blocks": len(medians), "median_ns": middle, "mad_ns": statistics.median(abs(one - middle) for one in medians)}
+    def median_ns(self):
+        """0: there was no step."""
+        return statistics.median(self.times_ns[: min(self.steps, self.KEPT)] or [0])
 
 
 class Computing(Training):
     """Steps whose result depends on each of them: a digest of the weights of a small network. About a millisecond of work."""
 
-    WIDTH = 48
+    WIDTH = 104
     PAUSE_S = 0.002
     RING_RECORDS = 32768
 
     def __init__(self):
         super().__init__()
         self.filled = False
-        self.weights = [math.sin(i) for i in range(self.WIDTH * self.WIDTH)]
+        # Not a list: its numbers would come to lie all over the memory, and steps would take longer for that alone.
+        self.weights = array.array("d", (math.sin(i) for i in range(self.WIDTH * self.WIDTH)))
         self.times = StepTimes()
         self.wanted = None  # (step, queue): somebody waits for the result at that step
 
@@ -86,7 +81,7 @@ class Computing(Training):
         self.steps += 1
 
     def digest(self):
-        return hashlib.sha256(struct.pack(f"{len(self.weights)}d", *self.weights)).hexdigest()
+        return hashlib.sha256(self.weights.tobytes()).hexdigest()
 
     def run(self):
         while not self.ended:
@@ -98,7 +93,7 @@ class Computing(Training):
                 self.fill_ring()
             time.sleep(self.PAUSE_S)
             if self.wanted and self.steps >= self.wanted[0]:
-                self.wanted[1].put({"steps": self.steps, "digest": self.digest(), "times": self.times.summary()})
+                self.wanted[1].put({"steps": self.steps, "digest": self.digest()})
                 self.wanted = None
 
     def fill_ring(self):
@@ -107,6 +102,11 @@ class Computing(Training):
             with jobscope.trace("fill"):
                 pass
         self.filled = True
+
+    def step_times(self):
+        """Median of the steps since the last question, ns."""
+        times, self.times = self.times, StepTimes()
+        return times.median_ns()
 
     def result(self, step):
         """After so many steps, or now if there are more; training goes on."""
@@ -142,6 +142,8 @@ def _commands(training, slow_end, server):
             slow_end.go_on.set()
         elif name == "steps":
             workers.tell(done=training.steps)
+        elif name == "step_times":
+            workers.tell(done=training.step_times())
         elif name == "result":
             workers.tell(done=training.result(*arguments))
         else:

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures of one worker for a long time: what grows, and whether the training computes the same, as fast.
 
-  soak.py PACKAGE [--captures N] [--minutes M] [--write]
+  soak.py PACKAGE [--captures N] [--minutes M] [--pairs P] [--write]
 
 N captures in a row, then M minutes of captures back to back, each second one cancelled at a message of the protocol that chance
 chooses, with forks of the worker in between. After each capture: resident memory, descriptors and threads of the worker. A line
 is fitted to them by least squares, without the first tenth, in which allocators and thread pools fill. A process without a
-server computes the same steps meanwhile: the result must be the same, bit by bit, and the steps must not take longer. --write
-puts the figures into docs/reliability.md. Exit code 0: nothing grows, the result is the same, training is not slower.
+server computes the same steps meanwhile: the result must be the same, bit by bit. Before and after, the steps of P pairs of
+windows, with a capture and without, are compared (step_pairs.py). --write puts the figures into docs/reliability.md.
+Exit code 0: nothing grows, the result is the same, training is not slower.
 """
 import argparse
 import math
@@ -20,6 +21,8 @@ import sys
 import threading
 import time
 
+import step_pairs
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 DOCUMENT = os.path.join(HERE, "..", "..", "docs", "reliability.md")
 BEGIN, END = "<!-- soak begin -->", "<!-- soak end -->"
@@ -28,10 +31,6 @@ BEGIN, END = "<!-- soak begin -->", "<!-- soak end -->"
 BOUNDS = {"resident KiB": 4096, "descriptors": 2, "threads": 3}
 # Memory of a worker that is captured every five minutes for a year, and the figures that so many captures need to tell it.
 YEAR_CAPTURES, YEAR_KIB, YEAR_SAMPLES = 100_000, 64 << 10, 300
-# How much longer the steps of a process that is captured may take than those of one without jobscope, beyond the error.
-MAX_SLOWER = 1.02
-MIN_BLOCKS = 1000  # fewer tell nothing of a machine whose load changes
-SLOWER = "SLOWER"
 STEPS_AHEAD = 2000
 MESSAGES = ["arm", "armed", "start", "started", "items", "ack", "summary", "ended"]
 
@@ -134,22 +133,21 @@ def compare_training(captured, alone):
     return of_both
 
 
-def error_ns(times):
-    """Standard error of the median of the blocks, which are normally distributed but for outliers."""
-    return 1.2533 * 1.4826 * times["mad_ns"] / math.sqrt(times["blocks"])
+def step_pairs_of(scene, alone, pairs):
+    """Step times of the captured worker and of the one alone, in windows with a capture and without."""
+    both = [scene.worker, alone]
 
+    def window(passes):
+        ask(both, "step_times")  # of the time before
+        passes()
+        return ask(both, "step_times")
 
-def step_times(captured, alone):
-    """A sentence, and how fast the captured process trains; None: too few steps were made to decide it."""
-    error = 3 * math.hypot(error_ns(captured), error_ns(alone))
-    enough = min(captured["blocks"], alone["blocks"]) >= MIN_BLOCKS
-    slower = captured["median_ns"] > alone["median_ns"] * MAX_SLOWER + error
-    text = (f"CPU time of such a step, median: {captured['median_ns'] / 1e3:.1f} µs in the process that is captured, "
-            f"{alone['median_ns'] / 1e3:.1f} µs at the same time in one without a server. A difference above {MAX_SLOWER - 1:.0%} and three standard errors, "
-            f"{error / 1e3:.1f} µs here, is a failure.\n")
-    if not enough:
-        return text + f"These are medians of too few blocks of steps, fewer than {MIN_BLOCKS:,}: they decide nothing.\n", None
-    return text, SLOWER if slower else "as fast"
+    def capture():
+        client = scene.capture(step_pairs.WINDOW_MS, "--num_tracing_attempts=20", logdir=scene.fresh_logdir())
+        if client.code != 0:
+            raise AssertionError(f"exit {client.code}: {client.worker.get('reason')} {client.errors}")
+
+    return step_pairs.measure(lambda: window(capture), lambda: window(lambda: time.sleep(step_pairs.WINDOW_MS / 1000)), pairs)
 
 
 def table(phases):
@@ -178,6 +176,7 @@ def main():
     parser.add_argument("package")
     parser.add_argument("--captures", type=int, default=1000)
     parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     os.environ["JOBSCOPE_TEST_PACKAGE"] = os.path.abspath(options.package)
@@ -192,21 +191,23 @@ def main():
     for worker in (scene.worker, alone):
         worker._timer.cancel()  # it lives as long as the soak
     try:
+        before = step_pairs_of(scene, alone, options.pairs)
         phases = [in_a_row(scene, options.captures), with_cancels(scene, options.minutes, random.Random(14))]
         scene.idle()
+        after = step_pairs_of(scene, alone, options.pairs)
         captured, uncaptured = compare_training(scene.worker, alone)
     finally:
         alone.__exit__()
         scene.close()
     same = captured["digest"] == uncaptured["digest"]
-    times, speed = step_times(captured["times"], uncaptured["times"])
+    times, speed = step_pairs.compare(before, after)
     text = table(phases) + (
-        f"\nResult of {captured['steps']:,} training steps: {'the same' if same else 'NOT THE SAME'} with and without captures, bit by bit.\n{times}"
+        f"\nResult of {captured['steps']:,} training steps: {'the same' if same else 'NOT THE SAME'} with and without captures, bit by bit.\n\n{times}"
     )
     print(text)
     grown = [f"{phase.name}: {row[0]}" for phase in phases for row in phase.rows() if not row[5]]
     print(f"soak: grown: {', '.join(grown) or 'nothing'}; training {speed or 'not compared'}; {sum(phase.took_s for phase in phases):.0f} s")
-    fine = same and speed != SLOWER and not grown
+    fine = same and speed != step_pairs.SLOWER and not grown
     if options.write and fine:
         write(text)
     return 0 if fine else 1

@@ -13,6 +13,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "python")]
 
 import link  # noqa: E402
 import soak  # noqa: E402
+import step_pairs  # noqa: E402
 import workers  # noqa: E402
 
 CAPTURES = 1000
@@ -25,10 +26,6 @@ def flat(values_of):
     for i in range(CAPTURES):
         phase.samples.append(tuple(values_of[figure](i) if figure in values_of else constant[figure] for figure in soak.BOUNDS))
     return {row[0]: row[5] for row in phase.rows()}
-
-
-def times(median_us, mad_us=20.0, blocks=10_000):
-    return {"median_ns": median_us * 1e3, "mad_ns": mad_us * 1e3, "blocks": blocks}
 
 
 class Slope(unittest.TestCase):
@@ -73,29 +70,48 @@ class Growth(unittest.TestCase):
         self.assertEqual(self.grown(resident_KiB=lambda i: 30_000 + 80 * min(i, CAPTURES // 10), descriptors=lambda i: 9 + min(i, 7)), [])
 
 
-class StepTimes(unittest.TestCase):
-    def speed(self, captured, alone):
-        text, speed = soak.step_times(captured, alone)
-        self.assertIn(f"{captured['median_ns'] / 1e3:.1f} µs in the process that is captured", text)
-        self.assertEqual("decide nothing" in text, speed is None)
+def pairs(slower=1.0, layout=1.0, noise=0.002, count=60, seed=1):
+    """Step times of a process that captures make `slower`, and that takes `layout` as long as the one alone anyway."""
+    chance = random.Random(seed)
+
+    def window(factor):
+        load = chance.uniform(1, 3)  # of the machine: both have it
+        return [900e3 * load * factor * chance.gauss(1, noise), 900e3 * load * chance.gauss(1, noise)]
+
+    return step_pairs.measure(lambda: window(layout * slower), lambda: window(layout), count)
+
+
+class StepPairs(unittest.TestCase):
+    def speed(self, before, after):
+        text, speed = step_pairs.compare(before, after)
+        self.assertEqual("not compared" in text, speed is None)
         return speed
 
     def test_as_fast(self):
-        self.assertEqual(self.speed(times(600), times(600)), "as fast")
-        self.assertEqual(self.speed(times(580), times(600)), "as fast")
+        self.assertEqual(self.speed(pairs(), pairs(seed=2)), step_pairs.AS_FAST)
+        self.assertEqual(self.speed(pairs(slower=1.015), pairs(slower=1.015, seed=2)), step_pairs.AS_FAST)
 
-    def test_slower_than_2_percent_and_the_error(self):
-        # The error of 10,000 blocks with this deviation is 0.37 µs; three of both together are 1.6 µs.
-        self.assertEqual(self.speed(times(613), times(600)), "as fast")
-        self.assertEqual(self.speed(times(614), times(600)), soak.SLOWER)
+    def test_a_process_whose_memory_lies_badly(self):
+        self.assertEqual(self.speed(pairs(layout=1.05), pairs(layout=1.05, seed=2)), step_pairs.AS_FAST)
+
+    def test_slower_during_captures(self):
+        self.assertEqual(self.speed(pairs(slower=1.03), pairs(seed=2)), step_pairs.SLOWER)
+        self.assertEqual(self.speed(pairs(), pairs(slower=1.03, seed=2)), step_pairs.SLOWER)
+
+    def test_slower_for_ever(self):
+        self.assertEqual(self.speed(pairs(), pairs(layout=1.03, seed=2)), step_pairs.SLOWER)
 
     def test_a_machine_whose_times_vary_decides_less(self):
-        self.assertEqual(self.speed(times(614, mad_us=200), times(600, mad_us=200)), "as fast")
-        self.assertEqual(self.speed(times(630, mad_us=200), times(600, mad_us=200)), soak.SLOWER)
+        self.assertEqual(self.speed(pairs(noise=0.1), pairs(slower=1.03, noise=0.1, seed=2)), step_pairs.AS_FAST)
+        self.assertEqual(self.speed(pairs(noise=0.1), pairs(slower=1.3, noise=0.1, seed=2)), step_pairs.SLOWER)
 
-    def test_too_few_blocks_decide_nothing(self):
-        for median_us in (600, 900):
-            self.assertIsNone(self.speed(times(median_us), times(600, blocks=soak.MIN_BLOCKS - 1)))
+    def test_too_few_windows_decide_nothing(self):
+        self.assertIsNone(self.speed(pairs(), pairs(slower=2, count=step_pairs.MIN_PAIRS - 1)))
+
+    def test_windows_without_a_step_are_left_out(self):
+        steps = pairs(count=3)
+        steps.add([0, 900e3], [900e3, 900e3])
+        self.assertEqual(len(steps.captured), 3)
 
 
 class EndedConnections(unittest.TestCase):
