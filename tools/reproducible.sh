@@ -4,21 +4,28 @@
 # Builds the same sources twice, in two folders of different names, with different times, time zones and numbers of jobs, without a
 # compiler cache, and compares the results byte by byte. The tracked files of the working tree are what is built.
 #
-#   tools/reproducible.sh                                    libjobscope.so, libjobscope_trace.so, libjobscope_attach.so
+#   tools/reproducible.sh                                    all that is shipped: the libraries, the Python package with its
+#                                                            extension, clients and libraries, and the list of components
 #   tools/reproducible.sh jobscope_trace jobscope_attach     those targets alone, in a minute
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 targets=("$@")
-((${#targets[@]})) || targets=(jobscope_shipped)
+((${#targets[@]})) || targets=(jobscope_shipped jobscope_python_package sbom)
 pic_deps=${JOBSCOPE_PIC_DEPS:-$(tools/pic_deps.sh --print-prefix)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+first="$work/first"
+second="$work/second/of another name"
+# Both at once: somebody may edit the sources while they are built.
+for folder in "$first" "$second"; do
+  mkdir -p "$folder"
+  git ls-files -z | xargs -0 tar -cf - | tar -xf - -C "$folder"
+done
+
 # build FOLDER JOBS TIMEZONE LOCALE
 build() {
-  mkdir -p "$1"
-  git ls-files -z | xargs -0 tar -cf - | tar -xf - -C "$1"
   (
     cd "$1"
     export TZ=$3 LC_ALL=$4 CCACHE_DISABLE=1
@@ -28,14 +35,17 @@ build() {
   )
 }
 
-# Shared libraries below FOLDER/build, with the sums of their bytes.
-sums() { (cd "$1/build" && find lib shipped -name '*.so*' -type f ! -name '*.map' -exec sha256sum {} + 2>/dev/null | sort -k 2); }
+# What is shipped of FOLDER/build, with the sums of its bytes. Maps and debug files name the folder.
+sums() {
+  (cd "$1/build" && find lib shipped python/jobscope -type f ! -name '*.map' ! -name '*.debug' ! -path '*/__pycache__/*' -exec sha256sum {} + 2>/dev/null \
+    | sort -k 2)
+}
 
 began=$SECONDS
-build "$work/first" "${JOBSCOPE_JOBS:-2}" UTC C
-build "$work/second/of another name" 1 Asia/Tokyo C.UTF-8
-sums "$work/first" >"$work/first.sums"
-sums "$work/second/of another name" >"$work/second.sums"
+build "$first" "${JOBSCOPE_JOBS:-2}" UTC C
+build "$second" 1 Asia/Tokyo C.UTF-8
+sums "$first" >"$work/first.sums"
+sums "$second" >"$work/second.sums"
 [[ -s $work/first.sums ]] || { echo "reproducible: nothing was built" >&2; exit 1; }
 if ! diff -u "$work/first.sums" "$work/second.sums"; then
   echo "reproducible: the builds differ (lines above)" >&2
