@@ -40,7 +40,8 @@ SETTLE_S = 0.5
 MEMORY_RUNS = 3
 RING_RECORDS_16_MIB = 524_288
 QUIET_MS = 2000
-
+# No capture is quicker than this.
+DISK = "the trace's bytes written and synced by one write"
 
 IN_MOVED_TO, IN_CREATE = 0x80, 0x100
 
@@ -183,6 +184,18 @@ class Bench:
         peak = client.process.status_kib("VmHWM") * 1024
         return answer["seconds"] - duration_ms / 1e3, peak, answer["ended_unix_ns"], clients.only_run(logdir)
 
+    def disk_ms(self, size):
+        """What the disk takes for so many bytes, which lie in memory: a file, a write, an fsync."""
+        content = (os.urandom(1 << 20) * (size // (1 << 20) + 1))[:size]
+        path = self.scratch / "synced"
+        begin = time.perf_counter()
+        with open(path, "wb", buffering=0) as file:
+            file.write(content)
+            os.fsync(file.fileno())
+        took_ms = (time.perf_counter() - begin) * 1e3
+        path.unlink()
+        return took_ms
+
     # ---- figures ----
 
     def add(self, name, unit, own, stock, better="lower"):
@@ -202,7 +215,7 @@ def ordinary(bench):
     alone in a job."""
     own, stock = bench.own("train_loop", "--slow_ms=5"), bench.stock("tensorflow")
     client, reader = bench.stock_client(), bench.stock_client()
-    ours, theirs, their_memory, our_file, our_exit, their_exit, their_program = [], [], [], [], [], [], []
+    ours, theirs, their_memory, our_file, our_exit, disk, their_exit, their_program = [], [], [], [], [], [], [], []
     for _ in range(bench.runs):
         stock.process.signal(signal.SIGSTOP)
         timed = bench.own_capture([own.address], bench.duration_ms)
@@ -211,6 +224,7 @@ def ordinary(bench):
         ours.append(timed.overhead_s * 1e3)
         our_file.append(timed.end_to_file_s * 1e3)
         our_exit.append(timed.end_to_exit_s * 1e3)
+        disk.append(bench.disk_ms(next(timed.directory.glob("*.xplane.pb")).stat().st_size))
         own.process.signal(signal.SIGSTOP)
         overhead, peak, ended, directory = bench.stock_capture(client, [stock.address], bench.duration_ms)
         own.process.signal(signal.SIGCONT)
@@ -229,6 +243,7 @@ def ordinary(bench):
     bench.add("the same, stock client from exec on", "ms", ours, their_program)
     bench.add("end to file, step loop", "ms", our_file, [])
     bench.add("end to exit, step loop", "ms", our_exit, their_exit)
+    bench.add(f"{DISK}, step loop", "ms", disk, [])
     bench.add("peak memory of the client, step loop", "MiB", our_memory, their_memory)
     bench.add(
         "peak memory of the worker, step loop", "MiB",
@@ -254,7 +269,7 @@ def flood(bench, name, rate):
     """Records one C++ thread on both sides. One worker per run: the stock one never returns its memory."""
     library = build_stock_flood(bench.scratch)
     client, reader = bench.stock_client(), bench.stock_client()
-    columns = {key: ([], []) for key in ("overhead", "file", "exit", "peak", "after", "client", "events", "lost", "bytes")}
+    columns = {key: ([], []) for key in ("overhead", "file", "exit", "disk", "peak", "after", "client", "events", "lost", "bytes")}
     add = lambda key, side, value: columns[key][side].append(value)  # noqa: E731
     for run in range(bench.runs):
         own = bench.own("flood_worker", "--threads=1", f"--scopes_per_second={rate}")
@@ -268,7 +283,9 @@ def flood(bench, name, rate):
         add("after", 0, own.process.status_kib("VmRSS") / 1024 - before)
         add("events", 0, entry["events"])
         add("lost", 0, entry["lost"])
-        add("bytes", 0, sum(file.stat().st_size for file in timed.directory.parent.rglob("*.xplane.pb")) / MIB)  # of all parts
+        size = sum(file.stat().st_size for file in timed.directory.parent.rglob("*.xplane.pb"))  # of all parts
+        add("bytes", 0, size / MIB)
+        add("disk", 0, bench.disk_ms(size))
         if run < MEMORY_RUNS:
             add("client", 0, bench.client_memory([own.address], bench.duration_ms))
         own.process.kill()
@@ -289,6 +306,7 @@ def flood(bench, name, rate):
     bench.add(f"overhead, {name}", "ms", *columns["overhead"])
     bench.add(f"end to file, {name}", "ms", *columns["file"])
     bench.add(f"end to exit, {name}", "ms", *columns["exit"])
+    bench.add(f"{DISK}, {name}", "ms", columns["disk"][0], [])
     bench.add(f"worker's memory added at the peak, {name}", "MiB", *columns["peak"])
     bench.add(f"worker's memory added after the answer, {name}", "MiB", *columns["after"])
     bench.add(f"peak memory of the client, {name}", "MiB", *columns["client"])

@@ -5,11 +5,15 @@
 usage: torch_ops_bench.py [--json FILE] [--rounds N]      with the package on PYTHONPATH (build/python)
 
 The ways take turns in short windows of one process. Uses CPU time of the thread, so that a busy machine matters less,
-and medians over the rounds. The first way, nothing, is the baseline. Exit 77 without torch.
+and medians over the rounds. The first way, nothing, is the baseline. A callback that does nothing is what PyTorch itself takes for
+any recording; it is left out where PyTorch's headers (libtorch-dev) or a compiler are missing. Exit 77 without torch.
 """
 import argparse
+import ctypes
 import importlib.util
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -101,6 +105,45 @@ class Kineto:
         self.profile.__exit__(None, None, None)
 
 
+class EmptyCallback:
+    """A callback of PyTorch for all operators, which does nothing."""
+
+    def __init__(self, library):
+        self.library = library
+
+    def __enter__(self):
+        self.handle = self.library.AddEmptyCallback()
+        return self
+
+    def __exit__(self, *_):
+        self.library.RemoveCallback(ctypes.c_uint64(self.handle))
+
+
+def callback_library(folder):
+    """peers/torch_callback.cc, compiled for the PyTorch of this process; None if that fails."""
+    import torch
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    library = os.path.join(folder, "torch_callback.so")
+    package = os.path.dirname(torch.__file__)
+    command = [
+        "g++", "-std=c++17", "-O2", "-shared", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
+        f"-I{package}/include", os.path.join(here, "peers", "torch_callback.cc"), "-o", library, f"-L{package}/lib", "-ltorch_cpu", "-lc10",
+    ]  # fmt: skip
+    try:
+        subprocess.run(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+        loaded = ctypes.CDLL(library)
+    except subprocess.CalledProcessError as error:
+        print("without the empty callback:", *error.stderr.splitlines()[:1], file=sys.stderr)
+        return None
+    except OSError as error:
+        print("without the empty callback:", error, file=sys.stderr)
+        return None
+    loaded.AddEmptyCallback.restype = ctypes.c_uint64
+    return loaded
+
+
+EMPTY_CALLBACK = "a callback that does nothing"
 WAYS = {
     "nothing": Nothing,
     "capture without operators (host_tracer_level 1)": lambda: Captured(host_tracer_level=1),
@@ -172,6 +215,10 @@ def main():
             return 77
     import torch
 
+    with tempfile.TemporaryDirectory(prefix="jobscope-bench-") as folder:
+        library = callback_library(folder)
+    if library is not None:
+        WAYS[EMPTY_CALLBACK] = lambda: EmptyCallback(library)
     where, per_step = figures.machine(), events_per_step()
     steps, loops = measure(training(), options.rounds), measure(operators(), options.rounds)
     step, operator = medians(steps), medians(loops)

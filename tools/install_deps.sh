@@ -25,7 +25,7 @@ lint=(clang clang-format python3-venv shellcheck python3 pyflakes3 git)
 # Debian's PyTorch (48 MB to download) for the tests of its operators: PyPI's is a hundred times larger.
 # Chromium without a window (98 MB to download) and a font for the report's HTML.
 interop=(python3 python3-venv ca-certificates python3-torch chromium-headless-shell fonts-dejavu-core)
-bench=(python3 procps)
+bench=(python3 procps libtorch-dev)
 # Sanitizers and fuzzers, for the clang builds.
 clang=(clang libclang-rt-14-dev llvm)
 
