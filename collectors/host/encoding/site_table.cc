@@ -153,9 +153,12 @@ uint64_t SiteTable::NameRef(uint32_t name_id) {
 }
 
 uint64_t SiteTable::StringRef(std::string_view text) {
+  if (newest_string_ref_ != 0 && text == newest_string_) return newest_string_ref_;
   const auto found = strings_.find(xspace::AbslView(text));
   if (found != strings_.end()) {
     if (found->second == 0) found->second = names_->Stat(plane_, text);
+    newest_string_ = text;
+    newest_string_ref_ = found->second;
     return found->second;
   }
   if (xspace::SafeStatName(text) != text) return 0;  // as in NameRef
@@ -182,8 +185,7 @@ uint64_t SiteTable::StepMarkId() {
   return step_mark_id_;
 }
 
-uint64_t SiteTable::KeyId(const Site& site, uint32_t index) {
-  if (index < site.key_count) return site.key_ids[index];
+uint64_t SiteTable::KeyOfIndex(uint32_t index) {
   return names_->Stat(plane_, absl::StrCat("arg", index));
 }
 

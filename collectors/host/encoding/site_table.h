@@ -67,7 +67,9 @@ class SiteTable {
   // Returns the event that marks steps without any other event.
   uint64_t StepMarkId();
   // Returns the stat id of the site's argument with this index.
-  uint64_t KeyId(const Site& site, uint32_t index);
+  uint64_t KeyId(const Site& site, uint32_t index) {
+    return index < site.key_count ? site.key_ids[index] : KeyOfIndex(index);
+  }
 
   // Returns the text of an interned name; empty if there is none.
   std::string_view NameText(uint32_t name_id) const {
@@ -80,6 +82,7 @@ class SiteTable {
 
  private:
   const Site* Load(uint32_t id);
+  uint64_t KeyOfIndex(uint32_t index);  // of an argument without a name
   // Writes a site's category and file as stats. Returns the type of the operation.
   std::string_view DescribePlace(const jobscope_site_info& info, xspace::StatsEncoder* metadata);
 
@@ -93,6 +96,9 @@ class SiteTable {
   std::vector<uint64_t> name_refs_;         // [name id]
   HashMap<std::string, uint64_t> strings_;  // 0: seen once
   size_t string_bytes_ = 0;
+  // A loop often passes the same string again: comparing costs a third of hashing.
+  std::string newest_string_;
+  uint64_t newest_string_ref_ = 0;
   // By the site's event id, then the message.
   HashMap<std::string, uint64_t> named_events_;
 };
