@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "client/cli/base/interrupt.h"
 #include "client/cli/flags.h"
-#include "client/cli/interrupt.h"
 #include "client/cli/verbs.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #ifndef CLIENT_CLI_CAPTURE_H_
 #define CLIENT_CLI_CAPTURE_H_
 
-#include "client/cli/flags.h"
+#include "client/cli/base/worker_verb.h"
 
 namespace jobscope {
 

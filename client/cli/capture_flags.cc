@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/flags.h"
 #include "client/cli/verbs.h"
 #include "common/options/recording_options.h"
 #include "common/run/outcome.h"

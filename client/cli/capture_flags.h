@@ -5,7 +5,7 @@
 #define CLIENT_CLI_CAPTURE_FLAGS_H_
 
 #include "absl/status/status.h"
-#include "client/cli/flags.h"
+#include "client/cli/base/worker_verb.h"
 
 namespace jobscope {
 

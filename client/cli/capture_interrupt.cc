@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "absl/time/time.h"
-#include "client/cli/exit_code.h"
+#include "client/cli/base/exit_code.h"
 
 namespace jobscope {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "client/cli/interrupt.h"
+#include "client/cli/base/interrupt.h"
 #include "client/fan_out/fan_out.h"
 #include "common/run/run_directory.h"
 #include "common/threads/thread_group.h"

@@ -7,9 +7,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/cli/exit_code.h"
+#include "client/cli/base/exit_code.h"
 #include "client/cli/suggestion.h"
 #include "client/cli/verbs.h"
+#include "client/rpc/credentials.h"
 #include "common/arguments/parse_arguments.h"
 #include "common/process/identity.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/flags.h"
+#include "client/cli/base/worker_verb.h"
 
 namespace jobscope {
 

@@ -39,6 +39,8 @@ class CheckIncludesTest(unittest.TestCase):
             ("server/rpc/unary_call.cc", "server/native/native_service.h"),
             ("client/native/native_worker.cc", "client/fan_out/fan_out.h"),
             ("client/cli/run/run_verb.cc", "client/cli/flags.h"),
+            ("client/cli/survey/survey.cc", "client/cli/flags.h"),
+            ("client/cli/base/targets.cc", "client/cli/survey/survey.h"),
             ("common/text/foreign_text.cc", "common/log/log.h"),
             ("common/files/file_sink.h", "common/xspace/assemble/assembler.h"),
             ("common/xspace/assemble/assembler.cc", "common/files/file_sink.h"),

@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/cli/exit_code.h"
+#include "client/cli/base/exit_code.h"
 #include "client/cli/run/run_watch.h"
 #include "common/arguments/parse_arguments.h"
 

@@ -4,7 +4,7 @@
 #ifndef CLIENT_CLI_SURVEY_STOP_VERB_H_
 #define CLIENT_CLI_SURVEY_STOP_VERB_H_
 
-#include "client/cli/flags.h"
+#include "client/cli/base/worker_verb.h"
 
 namespace jobscope {
 

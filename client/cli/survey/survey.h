@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "client/cli/flags.h"
+#include "client/cli/base/worker_verb.h"
 #include "client/diagnosis/diagnoser.h"
 #include "client/rpc/unary_calls.h"
 #include "client/worker/worker_outcome.h"

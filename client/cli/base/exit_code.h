@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exit codes of the programs.
-#ifndef CLIENT_CLI_EXIT_CODE_H_
-#define CLIENT_CLI_EXIT_CODE_H_
+#ifndef CLIENT_CLI_BASE_EXIT_CODE_H_
+#define CLIENT_CLI_BASE_EXIT_CODE_H_
 
 #include <cstddef>
 
@@ -23,4 +23,4 @@ inline int ExitCode(size_t delivered, size_t total) {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_CLI_EXIT_CODE_H_
+#endif  // CLIENT_CLI_BASE_EXIT_CODE_H_

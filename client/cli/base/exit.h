@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ends the program once everything is on disk.
-#ifndef CLIENT_CLI_EXIT_H_
-#define CLIENT_CLI_EXIT_H_
+#ifndef CLIENT_CLI_BASE_EXIT_H_
+#define CLIENT_CLI_BASE_EXIT_H_
 
 #include <string>
 
@@ -29,4 +29,4 @@ int PrintResult(const std::string& text, int exit_code);
 
 }  // namespace jobscope
 
-#endif  // CLIENT_CLI_EXIT_H_
+#endif  // CLIENT_CLI_BASE_EXIT_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/targets.h"
+#include "client/cli/base/targets.h"
 
 #include <cstdio>
 #include <memory>

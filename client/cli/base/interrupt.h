@@ -2,8 +2,8 @@
 //
 // Handles Ctrl-C and the signals of a shutdown: once to stop and keep the data, repeated to end at
 // once.
-#ifndef CLIENT_CLI_INTERRUPT_H_
-#define CLIENT_CLI_INTERRUPT_H_
+#ifndef CLIENT_CLI_BASE_INTERRUPT_H_
+#define CLIENT_CLI_BASE_INTERRUPT_H_
 
 #include <functional>
 #include <optional>
@@ -56,4 +56,4 @@ class InterruptWatch {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_CLI_INTERRUPT_H_
+#endif  // CLIENT_CLI_BASE_INTERRUPT_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/exit_code.h"
+#include "client/cli/base/exit_code.h"
 
 #include <gtest/gtest.h>
 

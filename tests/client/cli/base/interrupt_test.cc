@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/interrupt.h"
+#include "client/cli/base/interrupt.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/exit.h"
+#include "client/cli/base/exit.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "client/cli/exit_code.h"
+#include "client/cli/base/exit_code.h"
 
 namespace jobscope {
 

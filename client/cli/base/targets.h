@@ -2,13 +2,13 @@
 //
 // Determines the workers that a verb contacts, and how it connects: the part of the command line
 // that all verbs share.
-#ifndef CLIENT_CLI_TARGETS_H_
-#define CLIENT_CLI_TARGETS_H_
+#ifndef CLIENT_CLI_BASE_TARGETS_H_
+#define CLIENT_CLI_BASE_TARGETS_H_
 
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/cli/flags.h"
+#include "client/cli/base/worker_verb.h"
 #include "client/rpc/dial.h"
 #include "common/net/endpoint.h"
 
@@ -25,4 +25,4 @@ absl::StatusOr<Targets> PrepareTargets(const Flags& flags);
 
 }  // namespace jobscope
 
-#endif  // CLIENT_CLI_TARGETS_H_
+#endif  // CLIENT_CLI_BASE_TARGETS_H_

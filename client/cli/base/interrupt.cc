@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/interrupt.h"
+#include "client/cli/base/interrupt.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "client/cli/exit_code.h"
+#include "client/cli/base/exit_code.h"
 #include "common/clock/monotonic.h"
 
 namespace jobscope {
