@@ -34,8 +34,7 @@ NativeCapture::StreamId NativeCapture::Submit(std::shared_ptr<StreamCall> stream
   StreamId id = 0;
   {
     absl::MutexLock lock(&mutex_);
-    AttachLocked(stream);
-    id = stream_;
+    id = AttachLocked(stream);
   }
   SessionCallbacks callbacks;
   const std::shared_ptr<NativeCapture> self = shared_from_this();
@@ -91,7 +90,7 @@ void NativeCapture::OnDone(SessionResult result) {
     if (dropping_.has_value()) {
       ReleaseLocked(armed ? absl::StrCat("was dropped: ", result_.message()) : "",
                     /*unasked=*/false, &remains);
-    } else if (stream_ == 0) {
+    } else if (!streams_.any()) {
       HoldLocked(&remains);
     } else if (ledger_.outstanding() > 0) {
       slot_ = std::move(remains.slot);
@@ -103,17 +102,21 @@ void NativeCapture::OnDone(SessionResult result) {
 
 // ---- streams ----
 
-void NativeCapture::AttachLocked(const std::shared_ptr<StreamCall>& stream) {
-  stream_ = ++last_stream_;
-  ++hold_;
+NativeCapture::StreamId NativeCapture::AttachLocked(const std::shared_ptr<StreamCall>& stream) {
   waker_->Set(stream);
+  return streams_.Attach();
+}
+
+void NativeCapture::DetachLocked() {
+  waker_->Set(nullptr);
+  streams_.Detach();
 }
 
 absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<StreamCall> stream,
                                                               uint64_t next_item) {
   std::shared_ptr<StreamCall> replaced;
   std::shared_ptr<xspace::Store> store;
-  std::unique_ptr<GrpcTimer> hold_alarm;
+  std::unique_ptr<GrpcTimer> timer;
   StreamId id = 0;
   bool wants_slot = false;
   {
@@ -127,12 +130,11 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
     }
     if (store_ == nullptr) return absl::NotFoundError("the capture is gone");
     if (absl::Status status = ledger_.Resume(next_item); !status.ok()) return status;
-    earlier_streams_status_ = absl::AbortedError(
-        absl::StrCat("a newer Fetch has taken this capture over, from ", stream->peer()));
+    streams_.SetStatusOfOthers(absl::AbortedError(
+        absl::StrCat("a newer Fetch has taken this capture over, from ", stream->peer())));
     replaced = waker_->Get();
-    AttachLocked(stream);
-    id = stream_;
-    hold_alarm = std::move(hold_alarm_);
+    id = AttachLocked(stream);
+    timer = unattached_timer_.Cancel();
     store = store_;
     if (phase_ != Phase::kOver) dependencies_.sessions->SetClientLost(ticket_, std::nullopt);
     wants_slot = phase_ == Phase::kOver && ledger_.outstanding() > 0;
@@ -154,7 +156,7 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
 
 void NativeCapture::OnSlot(std::shared_ptr<void> slot) {
   absl::MutexLock lock(&mutex_);
-  const bool wanted = stream_ != 0 && store_ != nullptr && ledger_.outstanding() > 0;
+  const bool wanted = streams_.any() && store_ != nullptr && ledger_.outstanding() > 0;
   if (wanted && slot_ == nullptr) slot_.swap(slot);  // the rest is released after the lock
 }
 
@@ -164,9 +166,8 @@ void NativeCapture::Detach(StreamId stream) {
   SessionTicket ended = 0;
   {
     absl::MutexLock lock(&mutex_);
-    if (stream != stream_) return;
-    stream_ = 0;
-    waker_->Set(nullptr);
+    if (!streams_.Has(stream)) return;
+    DetachLocked();
     const auto captures = dependencies_.captures.lock();
     const bool closed = captures == nullptr || captures->closed();
     if (phase_ == Phase::kOver) {
@@ -180,12 +181,12 @@ void NativeCapture::Detach(StreamId stream) {
       const uint64_t now_ns = MonotonicNow();
       const auto resume_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(dependencies_.resume));
       dependencies_.sessions->SetClientLost(ticket_, ClientLost{now_ns, now_ns + resume_ns});
-      ++hold_;
-      hold_alarm_ = TryRunAfter(dependencies_.resume, [weak = weak_from_this(), hold = hold_] {
-        if (const auto self = weak.lock()) self->OnResumeTimeOver(hold);
-      });
+      const bool timed =
+          unattached_timer_.Start(dependencies_.resume, [weak = weak_from_this()](uint64_t timer) {
+            if (const auto self = weak.lock()) self->OnResumeTimeOver(timer);
+          });
       // Nothing would end the recording later.
-      if (hold_alarm_ == nullptr) ended = ticket_;
+      if (!timed) ended = ticket_;
     }
   }
   if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
@@ -197,9 +198,8 @@ void NativeCapture::Complete(StreamId stream) {
   Remains remains;
   {
     absl::MutexLock lock(&mutex_);
-    if (stream != stream_) return;
-    stream_ = 0;
-    waker_->Set(nullptr);
+    if (!streams_.Has(stream)) return;
+    DetachLocked();
     ledger_.AcknowledgeAll();
     ReleaseLocked("was delivered", /*unasked=*/false, &remains);
   }
@@ -210,11 +210,7 @@ NativeCapture::Snapshot NativeCapture::Look(StreamId stream) const {
   absl::MutexLock lock(&mutex_);
   Snapshot snapshot;
   snapshot.phase = phase_;
-  if (stream != stream_) {
-    snapshot.stream_status = earlier_streams_status_.ok()
-                                 ? absl::AbortedError("the capture is gone")
-                                 : earlier_streams_status_;
-  }
+  snapshot.stream_status = streams_.StatusOf(stream);
   snapshot.commanded = commanded_;
   snapshot.recording = started_.has_value();
   if (started_.has_value()) snapshot.started = *started_;
@@ -236,7 +232,7 @@ std::vector<xspace::HeldItem> NativeCapture::NextItems(StreamId stream, uint64_t
   std::shared_ptr<xspace::Store> store;
   {
     absl::MutexLock lock(&mutex_);
-    if (stream != stream_ || dropping_.has_value()) return {};
+    if (!streams_.Has(stream) || dropping_.has_value()) return {};
     store = store_;
     few = few || phase_ == Phase::kOver;
   }
@@ -245,7 +241,7 @@ std::vector<xspace::HeldItem> NativeCapture::NextItems(StreamId stream, uint64_t
   std::vector<xspace::HeldItem> items = store->Read(first, limits::kMaxMessageItemBytes);
   if (items.empty()) return items;
   absl::MutexLock lock(&mutex_);
-  if (stream != stream_) return {};
+  if (!streams_.Has(stream)) return {};
   ledger_.OnSent(items.back().item.number);
   return items;
 }
@@ -255,7 +251,7 @@ absl::Status NativeCapture::Acknowledge(StreamId stream, uint64_t through) {
   std::shared_ptr<void> slot;
   {
     absl::MutexLock lock(&mutex_);
-    if (stream != stream_) return absl::OkStatus();  // of a stream that was replaced
+    if (!streams_.Has(stream)) return absl::OkStatus();  // of a stream that was replaced
     bool news = false;
     if (absl::Status status = ledger_.Acknowledge(through, &news); !status.ok()) return status;
     if (!news) return absl::OkStatus();
@@ -324,8 +320,8 @@ bool NativeCapture::Evict(const std::string& by) {
   {
     absl::MutexLock lock(&mutex_);
     if (phase_ != Phase::kOver || slot_ != nullptr || store_ == nullptr) return false;
-    stream_ = 0;
-    earlier_streams_status_ = absl::AbortedError(absl::StrCat("the capture was evicted by ", by));
+    streams_.Detach();
+    streams_.SetStatusOfOthers(absl::AbortedError(absl::StrCat("the capture was evicted by ", by)));
     ReleaseLocked(absl::StrCat("was evicted by ", by), /*unasked=*/true, &remains);
   }
   Discard(std::move(remains));
@@ -338,7 +334,7 @@ void NativeCapture::DropUnattached(const std::string& why) {
   SessionTicket cancelled = 0;
   {
     absl::MutexLock lock(&mutex_);
-    if (stream_ != 0 || dropping_.has_value()) return;
+    if (streams_.any() || dropping_.has_value()) return;
     if (phase_ == Phase::kOver) {
       ReleaseLocked(why, /*unasked=*/true, &remains);
     } else {
@@ -359,19 +355,19 @@ void NativeCapture::HoldLocked(Remains* remains) {
     ReleaseLocked("ended with the profiler server", /*unasked=*/true, remains);
     return;
   }
-  ++hold_;
-  hold_alarm_ = TryRunAfter(dependencies_.hold, [weak = weak_from_this(), hold = hold_] {
-    if (const auto self = weak.lock()) self->OnHoldOver(hold);
-  });
+  const bool timed =
+      unattached_timer_.Start(dependencies_.hold, [weak = weak_from_this()](uint64_t timer) {
+        if (const auto self = weak.lock()) self->OnHoldOver(timer);
+      });
   // Nothing would discard it later. A text this short needs no memory.
-  if (hold_alarm_ == nullptr) ReleaseLocked("lacked memory", /*unasked=*/true, remains);
+  if (!timed) ReleaseLocked("lacked memory", /*unasked=*/true, remains);
 }
 
-void NativeCapture::OnHoldOver(uint64_t hold) {
+void NativeCapture::OnHoldOver(uint64_t timer) {
   Remains remains;
   {
     absl::MutexLock lock(&mutex_);
-    if (hold != hold_ || store_ == nullptr) return;
+    if (!unattached_timer_.IsCurrent(timer) || store_ == nullptr) return;
     ReleaseLocked(absl::StrCat("was discarded: no client fetched it for ",
                                absl::FormatDuration(dependencies_.hold)),
                   /*unasked=*/true, &remains);
@@ -379,11 +375,11 @@ void NativeCapture::OnHoldOver(uint64_t hold) {
   Discard(std::move(remains));
 }
 
-void NativeCapture::OnResumeTimeOver(uint64_t hold) {
+void NativeCapture::OnResumeTimeOver(uint64_t timer) {
   SessionTicket ticket = 0;
   {
     absl::MutexLock lock(&mutex_);
-    if (hold != hold_ || phase_ != Phase::kStarted) return;
+    if (!unattached_timer_.IsCurrent(timer) || phase_ != Phase::kStarted) return;
     ticket = ticket_;
   }
   Log(LogLevel::kWarning,
@@ -395,13 +391,12 @@ void NativeCapture::OnResumeTimeOver(uint64_t hold) {
 }
 
 void NativeCapture::ReleaseLocked(std::string why, bool unasked, Remains* remains) {
-  ++hold_;
+  remains->timer = unattached_timer_.Cancel();
   if (unasked && store_ != nullptr) {
     remains->items = ledger_.outstanding();
   }
   remains->store = std::move(store_);
   if (slot_ != nullptr) remains->slot = std::move(slot_);
-  remains->hold_alarm = std::move(hold_alarm_);
   remains->forget = true;
   remains->why = std::move(why);
 }

@@ -20,8 +20,10 @@
 #include "jobscope/v1/profiler.pb.h"
 #include "server/native/item_ledger.h"
 #include "server/native/step_progress.h"
+#include "server/native/stream_attachment.h"
 #include "server/native/stream_waker.h"
 #include "server/rpc/grpc_timer.h"
+#include "server/rpc/restartable_timer.h"
 #include "server/rpc/stream_call.h"
 #include "server/services/step_source.h"
 #include "server/session/session_manager.h"
@@ -41,7 +43,7 @@ class NativeCaptures;
 class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
  public:
   enum class Phase { kArming, kArmed, kStarted, kOver };
-  using StreamId = uint64_t;  // of an attachment; never 0
+  using StreamId = StreamAttachment::Id;
 
   struct Dependencies {
     std::weak_ptr<NativeCaptures> captures;
@@ -114,7 +116,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   struct Remains {
     std::shared_ptr<xspace::Store> store;
     std::shared_ptr<void> slot;
-    std::unique_ptr<GrpcTimer> hold_alarm;
+    std::unique_ptr<GrpcTimer> timer;
     bool forget = false;  // also forget the capture itself
     std::string why;      // for clients that fetch the capture later; empty: none can
     uint64_t items = 0;   // items that no client has received and one may want
@@ -124,11 +126,13 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   void OnStarted(const SessionStarted& started);
   void OnDone(SessionResult result);
   void OnSlot(std::shared_ptr<void> slot);
-  void OnHoldOver(uint64_t hold);
-  void OnResumeTimeOver(uint64_t hold);
+  // `timer`: the number of the timer that has run.
+  void OnHoldOver(uint64_t timer);
+  void OnResumeTimeOver(uint64_t timer);
 
-  void AttachLocked(const std::shared_ptr<StreamCall>& stream)
+  StreamId AttachLocked(const std::shared_ptr<StreamCall>& stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DetachLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HoldLocked(Remains* remains) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `unasked`: a client may still want the capture, and the log says so.
   void ReleaseLocked(std::string why, bool unasked, Remains* remains)
@@ -155,14 +159,9 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   std::shared_ptr<xspace::Store> store_ ABSL_GUARDED_BY(mutex_);  // null: not armed, or released
   std::shared_ptr<void> slot_ ABSL_GUARDED_BY(mutex_);
   ItemLedger ledger_ ABSL_GUARDED_BY(mutex_);
-  StreamId stream_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is attached
-  StreamId last_stream_ ABSL_GUARDED_BY(mutex_) = 0;
-  // With which earlier streams end: why they were replaced, or that the capture was evicted.
-  absl::Status earlier_streams_status_ ABSL_GUARDED_BY(mutex_);
-  // Without a stream: when the recording ends, or when held items are dropped. An alarm whose
-  // number differs from `hold_` is void.
-  uint64_t hold_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::unique_ptr<GrpcTimer> hold_alarm_ ABSL_GUARDED_BY(mutex_);
+  StreamAttachment streams_ ABSL_GUARDED_BY(mutex_);
+  // Runs while no stream is attached: ends the recording, or discards the held items.
+  RestartableTimer unattached_timer_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace jobscope

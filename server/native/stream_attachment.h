@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tracks which stream is attached to a capture, and with which status the others end.
+#ifndef SERVER_NATIVE_STREAM_ATTACHMENT_H_
+#define SERVER_NATIVE_STREAM_ATTACHMENT_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace jobscope {
+
+// At most one stream is attached at a time. Not thread-safe.
+class StreamAttachment {
+ public:
+  using Id = uint64_t;  // of one stream; never 0, and never used again
+
+  // Attaches a new stream, in place of the one that is attached.
+  Id Attach() { return current_ = ++newest_; }
+  void Detach() { current_ = 0; }
+  // Sets the status with which streams end that are not attached: why they were replaced, or that
+  // the capture was evicted.
+  void SetStatusOfOthers(absl::Status status) { status_of_others_ = std::move(status); }
+
+  // Whether any stream is attached.
+  bool any() const { return current_ != 0; }
+  // Whether `stream` is attached.
+  bool Has(Id stream) const { return current_ == stream && any(); }
+  // Returns OK if `stream` is attached, otherwise the status with which it ends. Until
+  // SetStatusOfOthers was called, that is ABORTED.
+  absl::Status StatusOf(Id stream) const {
+    if (Has(stream)) return absl::OkStatus();
+    return status_of_others_.ok() ? absl::AbortedError("the capture is gone") : status_of_others_;
+  }
+
+ private:
+  Id current_ = 0;  // 0: none is attached
+  Id newest_ = 0;
+  absl::Status status_of_others_;  // OK: not set
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_NATIVE_STREAM_ATTACHMENT_H_
