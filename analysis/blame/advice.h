@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that the report advises to do.
+// The texts by which the report says what to do about a finding.
 #ifndef ANALYSIS_BLAME_ADVICE_H_
 #define ANALYSIS_BLAME_ADVICE_H_
 
@@ -12,31 +12,34 @@
 
 namespace jobscope::analysis {
 
+// Advice about one class of time.
 struct Advice {
   StepClass step_class;
-  std::string_view bound;      // if it bounds a worker, or all alike
-  std::string_view straggler;  // if a worker spends more in it than the others
+  std::string_view bound;      // if the class bounds one worker, or all of them
+  std::string_view straggler;  // if a worker spends more time in the class than the others
 };
 
 // One entry per class, in the order of StepClass.
 extern const std::array<Advice, kStepClasses> kAdvice;
 
-// What limits a worker more than the others, as counters say.
+// What limits the GPU (heat, power, clock) or the CPU (cgroup quota) of a worker, by its counters.
 enum class Limit { kHeat, kPower, kClock, kQuota };
 
-// What helps against `step_class`, where its largest name is known.
+// Returns advice about `step_class` for a straggler, or for a worker that the class bounds. `name`:
+// the name that takes most of that time, which may have advice of its own; empty: not known.
 std::string_view AdviceFor(StepClass step_class, std::string_view name, bool straggler);
 
 std::string_view AdviceForLimit(Limit limit);
 
-// Workers that wait for `who`, "in 3 of 40 steps", perhaps by chance.
+// Returns advice for workers that wait for others, mostly for `who`, which may be chance. `when`
+// says in how many steps: "in 3 of 40 steps".
 std::string AdviceForLatest(const std::string& who, const std::string& when);
 
 // Workers that wait for each other in turn.
 inline constexpr std::string_view kAdviceForTurns =
     "they take turns in being late: batches of uneven size, or a machine that is short of CPU; a "
     "longer capture tells whether one of them is late more often";
-// Workers that wait for each other, though each works as long per step.
+// Workers that wait for each other within a step, although each works about as long per step.
 inline constexpr std::string_view kAdviceWithinSteps =
     "they wait within the step, in which each works about as long: stages, layers or experts of "
     "uneven size; the timelines of --html show where";
@@ -51,19 +54,19 @@ inline constexpr std::string_view kAdviceForIdleDevice =
     "block_until_ready), compiled functions or CUDA graphs, fewer and larger operations, a larger "
     "batch, less Python in the loop";
 
-// Time that nothing explains, in a trace with Python functions. Their times are over all threads,
-// also those that wait for work: none of them is named as the cause.
+// Time that no event explains, in a trace with Python functions. Names no function: their times are
+// summed over all threads, including those that wait for work.
 inline constexpr std::string_view kAdviceForPythonFunctions =
     "find it among the Python functions: see the rows $file.py:line function with the most self "
     "time in the table of scopes and operators; put a scope, or jobscope.input_wait, around what "
     "it calls there";
 
-// A worker that takes longer than the others, but in no class of time longer than their median.
+// A worker that takes longer than the others, but in each class at most their median.
 inline constexpr std::string_view kAdviceNoClass =
     "compare it with each of the others by class (classes_ms of --json): no class of its own time "
     "takes longer than the others' median";
 
-// What to do where nothing can be decided.
+// Reports without a verdict.
 inline constexpr std::string_view kAdviceNoSteps =
     "mark them: JOBSCOPE_STEP or jobscope.step; docs/frameworks.md tells which are inferred";
 inline constexpr std::string_view kAdviceFewSteps = "capture longer, or --steps=50";
