@@ -208,7 +208,7 @@ std::string HeatMap(const Report& report) {
       has_others ? "; rows with workers of the verdict are bold" : "", ".</p>\n");
 }
 
-std::string LastStrip(const Report& report) {
+std::string LastArrivalStrips(const Report& report) {
   constexpr size_t kMaxMarks = 2000;
   std::map<size_t, std::string> paths;
   std::map<size_t, size_t> counts;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/output/html_names.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -13,13 +14,18 @@
 namespace jobscope::analysis {
 namespace {
 
-// Returns how many names a table of the largest ones has no row for; empty: none.
+// Tables with more rows get a filter.
+constexpr size_t kMaxRowsWithoutFilter = 8;
+
+// Says below a table of the largest names how many others it lacks. `how_many`, such as "Up to 12",
+// begins the sentence; empty: the table has all names, and nothing is said.
 std::string NamesWithoutRow(const std::string& how_many) {
   if (how_many.empty()) return {};
   return absl::StrCat("<p class=quiet>", how_many,
                       " further names have no row: the table has the largest.</p>\n");
 }
 
+// `left_out`: the largest possible number of names without a row; absent: unknown.
 std::string NamesSection(const char* id, const char* title, const char* caption,
                          const std::vector<NameRow>& names,
                          const std::optional<uint64_t>& left_out) {
@@ -66,14 +72,15 @@ std::string InputSection(const Report& report) {
                    {"most in", true},
                    {"workers"},
                    {"source", true}},
-                  input.names.size() > 8);
+                  input.names.size() > kMaxRowsWithoutFilter);
   for (const InputName& name : input.names) {
     names.Add({name.name, name.is_wait ? "wait" : "inside a wait", absl::StrFormat("%.3f", name.ms),
                absl::StrFormat("%.3f", name.most_ms), TitleOf(report.workers[name.most_in]),
                absl::StrCat(name.workers), name.source});
   }
   HtmlTable workers("input-workers", "Share of their steps that workers wait for input",
-                    {{"worker", true}, {"ms per step"}, {"share %"}}, input.workers.size() > 8);
+                    {{"worker", true}, {"ms per step"}, {"share %"}},
+                    input.workers.size() > kMaxRowsWithoutFilter);
   for (const InputWorker& worker : input.workers) {
     workers.Add({TitleOf(report.workers[worker.worker]), absl::StrFormat("%.3f", worker.ms),
                  absl::StrFormat("%.1f", 100 * worker.share)});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What took the time, by name: input waits, scopes and operators, kernels.
+// Generates the sections of the report that list names: input waits, scopes and operators, kernels.
 #ifndef ANALYSIS_OUTPUT_HTML_NAMES_H_
 #define ANALYSIS_OUTPUT_HTML_NAMES_H_
 
@@ -10,10 +10,11 @@
 
 namespace jobscope::analysis {
 
-// Who waits for input, and with what. Empty where no input is recorded.
+// Returns the section of the workers that wait for input, and of the names that they wait in. Empty
+// if no input is recorded.
 std::string InputSection(const Report& report);
 
-// Two sections: scopes and operators, and kernels. Empty where nothing is recorded.
+// Returns two sections: scopes and operators, and kernels. A section without names is omitted.
 std::string NameSections(const Report& report);
 
 }  // namespace jobscope::analysis

@@ -143,7 +143,7 @@ std::string CollectivesSection(const Report& report) {
                    ? std::string("not known")
                    : absl::StrCat(TitleOf(report.workers[last->first]), " (", last->second, ")")});
   }
-  const std::string strip = LastStrip(report);
+  const std::string strip = LastArrivalStrips(report);
   return absl::StrCat(
       "<h2 id=s-collectives>Collectives</h2>\n",
       strip.empty() ? "" : "<p class=quiet>Who was last, in the order of time</p>\n", strip,

@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Report report = Reduce(digests);
   jobscope::Require(!ReportJson(report).empty() && !ReportText(report).empty());
   (void)HeatMap(report);
-  (void)LastStrip(report);
+  (void)LastArrivalStrips(report);
   jobscope::Require(!ReportHtml(report).empty());
   Digests one;  // a report points into them
   one.workers = {digests.workers[0]};
