@@ -12,7 +12,9 @@
 
 namespace jobscope::analysis {
 
-// Fills verdict and findings, without their sentences. `report` contains the workers.
+// Fills `verdict` and `findings` of `report` from its workers. Leaves `text`, `why` and the advice
+// of decided findings to verdict_text.h. `matches`: the times of alignment.matches, in the same
+// order.
 void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matches,
                  Report* report);
 
