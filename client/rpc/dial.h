@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connects the client to a worker: the same for every protocol.
+// Creates gRPC channels to workers, for both protocols.
 #ifndef CLIENT_RPC_DIAL_H_
 #define CLIENT_RPC_DIAL_H_
 
@@ -18,16 +18,17 @@ namespace jobscope {
 struct DialOptions {
   // Time limit for one connection attempt.
   absl::Duration connect_timeout = absl::Seconds(5);
-  // A larger message fails with RESOURCE_EXHAUSTED. gRPC's own limit is 2^31 - 1. Answers other
-  // than traces are bounded in any case (rpc/arguments.h). A message is in memory until it is
-  // complete, and nothing bounds those of all workers together: docs/capture.md.
+  // A call whose answer is larger fails with RESOURCE_EXHAUSTED. The default is gRPC's own limit,
+  // for answers that contain a trace; those to Describe and Stop are always limited to
+  // kMaxSmallReplyBytes (rpc/arguments.h). gRPC holds an answer in memory until it is complete, and
+  // nothing bounds the answers of all workers together: docs/capture.md.
   int max_reply_bytes = INT_MAX;
-  // Null: plain HTTP/2, as stock workers use it.
+  // Null: HTTP/2 without TLS and token, which is all that stock workers support.
   std::shared_ptr<const ClientCredentials> credentials;
 };
 
-// Creates a channel with its own connection, which is established at the first call. Returns at
-// once.
+// Creates a channel that shares its connection with no other channel. Does not block: gRPC connects
+// at the first call.
 std::shared_ptr<grpc::Channel> Dial(const Endpoint& endpoint, const DialOptions& options);
 
 }  // namespace jobscope
