@@ -179,7 +179,7 @@ absl::Duration HostSession::Drain() {
   if (phase_ == Phase::kStopped) return absl::InfiniteDuration();
   const ClockSample clocks = SampleClocks(ticks_.uses_tsc(), kClockTries);
   // Events that ended before `entry` have valid times; events after a jump have none.
-  if (!clocks_.Hold(clocks)) return absl::InfiniteDuration();
+  if (!clocks_.IsMapValid(clocks)) return absl::InfiniteDuration();
   const uint64_t entry = clocks.ticks;
   if (entry - clocks_.appended_ticks() >= ticks_.Ticks(kClockEvery)) clocks_.Append(clocks);
   // The trigger is read after `entry`: if the window is open then, everything that ended before
@@ -229,7 +229,8 @@ void HostSession::CountLost(uint64_t now_ticks) {
 absl::Status HostSession::Stop(uint64_t end_ticks) {
   const bool started = phase_ != Phase::kArmed;
   const ClockSample clocks = SampleClocks(ticks_.uses_tsc());
-  if (started && !clocks_.Hold(clocks)) end_ticks = std::min(end_ticks, clocks_.last_good_ticks());
+  if (started && !clocks_.IsMapValid(clocks))
+    end_ticks = std::min(end_ticks, clocks_.last_good_ticks());
   const bool recorded = phase_ == Phase::kRecording && bits_ != 0 &&
                         (clocks_.jumped() || ticks_.Now() >= window_.start_ticks);
   phase_ = Phase::kStopped;

@@ -10,7 +10,7 @@ void SessionClocks::Begin(const TickMap& map, const ClockSample& clocks) {
   Append(clocks);
 }
 
-bool SessionClocks::Hold(const ClockSample& now) {
+bool SessionClocks::IsMapValid(const ClockSample& now) {
   if (!uses_tsc_ || watch_.Holds(now)) return true;
   if (!jumped_) events_->OnClockJumped(watch_.last_good_ticks());
   jumped_ = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that ticks still match a session's map, and writes clock samples into the trace.
+// Checks during a session that its map from ticks to time is still valid, and writes clock samples
+// into the trace.
 #ifndef COLLECTORS_HOST_SESSION_CLOCKS_H_
 #define COLLECTORS_HOST_SESSION_CLOCKS_H_
 
@@ -13,17 +14,22 @@
 
 namespace jobscope::host {
 
-// Checks and records the clocks of a session. Not thread-safe.
+// Not thread-safe. Owns neither `events` nor `sink`.
 class SessionClocks {
  public:
+  // `uses_tsc`: ticks are those of the CPU's counter; otherwise they are MONOTONIC itself, and need
+  // no check.
   SessionClocks(bool uses_tsc, SessionEvents* events, xspace::ItemSink* sink)
       : uses_tsc_(uses_tsc), events_(events), sink_(sink) {}
 
-  // `clocks` were sampled when the session started.
+  // `clocks`: a sample of the session's start, for which `map` is valid. Writes it into the trace.
   void Begin(const TickMap& map, const ClockSample& clocks);
-  // Checks that ticks still match the map. False: they do not; the session is notified once.
-  bool Hold(const ClockSample& now);
+  // Returns whether the map is still valid. The first time that it is not, calls OnClockJumped of
+  // the session.
+  bool IsMapValid(const ClockSample& now);
+  // Whether IsMapValid has returned false.
   bool jumped() const { return jumped_; }
+  // Returns the ticks of the last sample for which the map was valid.
   uint64_t last_good_ticks() const { return watch_.last_good_ticks(); }
 
   // Writes a sample into the trace.
