@@ -143,7 +143,7 @@ ElementType ElementTypeOf(std::string_view name) {
 
 CollectiveFacts ReadCollective(const Api& api, const void* record_function, const char* name) {
   CollectiveFacts facts;
-  CatchTheirs(api, [&] {
+  CatchTorchExceptions(api, [&] {
     if (StartsWithAny(name, kWithParameters)) {
       ReadParameters(api, record_function, name, &facts);
     } else {

@@ -18,7 +18,7 @@ void SettleUncaught(const Api& api);
 
 // Runs body(). False: it threw. Does not catch the forced unwinding by which Python ends threads.
 template <typename Body>
-bool CatchTheirs(const Api& api, Body body) {
+bool CatchTorchExceptions(const Api& api, Body body) {
   try {
     body();
     return true;

@@ -220,7 +220,7 @@ bool ReadProcessGroup(const Api& api, const void* record_function, CollectiveFac
   const bool is_group = IsOf(&memory, group, api.group_vtable);
   const uint64_t gloo = GlooOf(api, &memory, group);
   if (is_group) facts->group_size = SizeOf(&memory, group);
-  CatchTheirs(api, [&] {
+  CatchTorchExceptions(api, [&] {
     if (is_group && api.group_name != nullptr) {
       const void* object = nullptr;
       std::memcpy(&object, &group, sizeof(object));

@@ -16,11 +16,12 @@ enum class ShapesRead {
   kRefused,  // PyTorch threw: a tensor has no such sizes (nested, symbolic)
 };
 
-// Formats shapes as "[[32, 64], [128, 64], []]". Longer texts exceed what the recorder keeps by a
-// little, so that it marks them as cut. Only if Api::input_sizes exists and may be called.
+// Formats shapes as "[[32, 64], [128, 64], []]". Stops soon after JOBSCOPE_MAX_STRING bytes, more
+// than the recorder keeps, so that it marks the text as truncated. Requires Api::input_sizes, on a
+// thread that may call it.
 ShapesRead ReadShapes(const Api& api, const void* record_function, std::string* text);
 
-// Exposed for tests. False: no input has a dimension.
+// Exposed for tests. Returns false if no input has a dimension.
 bool ShapesText(const Sizes& sizes, std::string* text);
 
 }  // namespace jobscope::framework::torch
