@@ -20,7 +20,8 @@ using protozero::pbf_wire_type;
 
 constexpr pbf_wire_type kBytes = pbf_wire_type::length_delimited;
 
-void KeepText(std::string_view text, std::vector<std::string>* texts) {
+// Adds `text` as UTF-8, unless there are too many.
+void AddUtf8(std::string_view text, std::vector<std::string>* texts) {
   if (texts->size() >= kMaxScanTexts) return;
   std::string scratch;
   texts->emplace_back(ToUtf8(text.substr(0, kMaxScanTextBytes), &scratch));
@@ -36,13 +37,16 @@ uint64_t CountEvents(std::string_view line) {
   return events;
 }
 
-// The stats of `Task Environment` that we know.
+// The stats of the plane `Task Environment` that a scan returns. The enumerators are indices.
 enum EnvironmentStat { kStart, kStop, kSummary, kEnvironmentStats };
 constexpr std::array<std::string_view, kEnvironmentStats> kEnvironmentStatNames = {
     "profile_start_time", "profile_stop_time", "jobscope_summary"};
 
-// Stores the id of the stat metadata if it is one that we know.
-void ReadStatMetadata(std::string_view entry, std::array<int64_t, kEnvironmentStats>* ids) {
+// The metadata id that a plane gives to each EnvironmentStat; 0: the plane has no such stat.
+using EnvironmentStatIds = std::array<int64_t, kEnvironmentStats>;
+
+// Stores the id if `entry`, one of a plane's stat metadata, has the name of an EnvironmentStat.
+void ReadStatMetadata(std::string_view entry, EnvironmentStatIds* ids) {
   int64_t key = 0;
   std::string_view name;
   pbf_reader reader = Reader(entry);
@@ -62,8 +66,7 @@ void ReadStatMetadata(std::string_view entry, std::array<int64_t, kEnvironmentSt
   }
 }
 
-void ReadEnvironmentStat(std::string_view stat, const std::array<int64_t, kEnvironmentStats>& ids,
-                         XSpaceScan* scan) {
+void ReadEnvironmentStat(std::string_view stat, const EnvironmentStatIds& ids, XSpaceScan* scan) {
   int64_t id = 0;
   std::optional<uint64_t> number;
   std::optional<std::string_view> bytes;
@@ -92,8 +95,9 @@ void ReadEnvironmentStat(std::string_view stat, const std::array<int64_t, kEnvir
   }
 }
 
+// Reads the plane twice: its stats may precede their metadata.
 void ReadEnvironment(std::string_view plane, XSpaceScan* scan) {
-  std::array<int64_t, kEnvironmentStats> ids = {0, 0, 0};
+  EnvironmentStatIds ids = {};
   pbf_reader metadata = Reader(plane);
   while (metadata.next(xplane_field::kStatMetadata, kBytes)) {
     ReadStatMetadata(View(&metadata), &ids);
@@ -116,7 +120,7 @@ void ReadPlane(std::string_view plane, XSpaceScan* scan) {
       reader.skip();
     }
   }
-  KeepText(name, &scan->plane_names);
+  AddUtf8(name, &scan->plane_names);
   if (name == "Task Environment") ReadEnvironment(plane, scan);
 }
 
@@ -128,13 +132,13 @@ void ReadSpace(std::string_view bytes, XSpaceScan* scan) {
         ReadPlane(View(&reader), scan);
         break;
       case BytesField(xspace_field::kErrors):
-        KeepText(View(&reader), &scan->errors);
+        AddUtf8(View(&reader), &scan->errors);
         break;
       case BytesField(xspace_field::kWarnings):
-        KeepText(View(&reader), &scan->warnings);
+        AddUtf8(View(&reader), &scan->warnings);
         break;
       case BytesField(xspace_field::kHostnames):
-        KeepText(View(&reader), &scan->hostnames);
+        AddUtf8(View(&reader), &scan->hostnames);
         break;
       default:
         reader.skip();
