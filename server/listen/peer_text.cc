@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <cstddef>
+
 #include "absl/strings/str_cat.h"
 
 namespace jobscope {
@@ -15,10 +17,12 @@ std::string PeerText(const sockaddr_storage& address) {
     inet_ntop(AF_INET, &v4.sin_addr, host, sizeof(host));
     return absl::StrCat(host, ":", ntohs(v4.sin_port));
   }
-  if (address.ss_family != AF_INET6) return {};
+  if (address.ss_family != AF_INET6) return {};  // a unix socket
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
   if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
-    inet_ntop(AF_INET, v6.sin6_addr.s6_addr + 12, host, sizeof(host));
+    // ::ffff:a.b.c.d: an IPv4 client of a socket that accepts both.
+    constexpr size_t kPrefixBytes = 12;
+    inet_ntop(AF_INET, v6.sin6_addr.s6_addr + kPrefixBytes, host, sizeof(host));
     return absl::StrCat(host, ":", ntohs(v6.sin6_port));
   }
   inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof(host));
