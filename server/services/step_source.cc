@@ -13,7 +13,8 @@ std::vector<StepBegin> StepBegins(const StepHistory& history) {
   for (auto step = history.recent.rbegin(); step != history.recent.rend(); ++step) {
     begins.push_back({step->number, step->ended + step->length});
   }
-  // A step that never ended, such as that of a thread that exited in it, remains the current one.
+  // Newest first, except that the current step may be older than completed ones: a step that never
+  // ends, because its thread exited within it, remains the current one.
   std::stable_sort(begins.begin(), begins.end(),
                    [](const StepBegin& a, const StepBegin& b) { return a.ago < b.ago; });
   return begins;
