@@ -209,6 +209,24 @@ TEST_F(TraceReaderTest, ManyNamesShareOneEntryInTheEnd) {
   EXPECT_GT(digest_.operators_left_out(), 250u);
 }
 
+TEST_F(TraceReaderTest, KernelsWhoseLongNamesBeginAlikeHaveAnEntryEach) {
+  const std::string begin = "kernel<" + std::string(600, 'x');
+  TraceFile trace;
+  trace.Step(1, 0, 10);
+  trace.Kernel(begin + "float>", 1, 3);
+  trace.Kernel(begin + "half>", 4, 5);
+  trace.Kernel(begin + "half>", 6, 7);
+  Read({trace.Bytes()});
+  ASSERT_EQ(digest_.kernels_size(), 2);
+  std::map<uint64_t, uint64_t> total_ns;  // by count
+  for (const v1::DigestName& kernel : digest_.kernels()) {
+    EXPECT_EQ(kernel.name().size(), 512u);
+    EXPECT_EQ(kernel.name().rfind(begin.substr(0, 400), 0), 0u);
+    total_ns[kernel.count()] = kernel.total_ns();
+  }
+  EXPECT_EQ(total_ns, (std::map<uint64_t, uint64_t>{{1, 2'000'000}, {2, 2'000'000}}));
+}
+
 // Of 40 ms of kernels three quarters lie in the account of the step, of copies none.
 TEST_F(TraceReaderTest, KernelsOutsideOfStepsAreNoTimeOfSteps) {
   TraceFile trace;
