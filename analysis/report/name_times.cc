@@ -5,13 +5,10 @@
 
 #include "analysis/digest/digest_names.h"
 #include "analysis/report/report.h"
+#include "analysis/statistics/thresholds.h"
 
 namespace jobscope::analysis {
 namespace {
-
-// A time counts as known if no larger part of it is in doubt. Of a name of one rank, the digests of
-// the others may have left out as much as their smallest names took.
-constexpr double kMaxDoubt = 0.1;
 
 double TimeIn(const std::map<std::string, double>& times, const std::string& name) {
   const auto found = times.find(name);

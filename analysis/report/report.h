@@ -25,8 +25,11 @@ struct Culprit {
   std::string name;
   std::string source;               // file:line; empty: unknown
   double ms = 0;                    // per step
+  bool at_least = false;            // some of the workers' digests may have left out more of it
   uint64_t compilations = 0;        // of that name, where it is one
   std::optional<double> others_ms;  // the others' median
+  // Set if `others_ms` is not, because the others' digests may have left the name out.
+  std::optional<double> others_at_most_ms;
 };
 
 // What limits the workers of a finding more than the others: means of a counter.

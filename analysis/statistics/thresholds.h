@@ -56,6 +56,9 @@ inline constexpr double kBoundOverStraggler = 3;
 // change below which a class does not explain it: a fix of it gains less than a tenth of what a fix
 // of the largest one does.
 inline constexpr double kMinOfLargest = 0.1;
+// Maximum part of a name's time that may be in doubt for the time to count as known. Of a name of
+// one rank, the digests of the others may have left out as much as their smallest names took.
+inline constexpr double kMaxDoubt = 0.1;
 // Minimum share of the excess in a class that sleep must explain to be reported: with less, the
 // thread works most of that time, and the names tell more.
 inline constexpr double kMinAsleep = 0.5;

@@ -2,11 +2,11 @@
 #include "analysis/verdict/culprits.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "analysis/digest/digest_names.h"
 #include "analysis/statistics/statistics.h"
 #include "analysis/statistics/thresholds.h"
 
@@ -34,15 +34,50 @@ uint64_t NsOf(const v1::DigestName& name, StepClass step_class) {
   return is_of_class ? name.step_self_ns() - std::min(name.step_self_ns(), name.input_ns()) : 0;
 }
 
-// Calls `callback(name, ms per step)` for the names of `step_class` in one worker.
+double PerStepMs(uint64_t ns, const WorkerView& view) {
+  return static_cast<double>(ns) / static_cast<double>(view.steps.size()) / kNsPerMs;
+}
+
+// Calls `callback(name, ms per step of `step_class`)` for the names that the digest of a worker
+// has; 0 ms: it takes nothing of the class.
 template <typename Callback>
 void ForEachName(const WorkerView& view, StepClass step_class, Callback&& callback) {
   if (view.steps.empty()) return;
-  const double per_step = static_cast<double>(view.steps.size()) * kNsPerMs;
   for (const v1::DigestName& name :
        IsOfDevice(step_class) ? view.digest->kernels() : view.digest->operators()) {
-    const uint64_t ns = NsOf(name, step_class);
-    if (ns > 0) callback(name, static_cast<double>(ns) / per_step);
+    callback(name, PerStepMs(NsOf(name, step_class), view));
+  }
+}
+
+// Returns the most that a name takes per step of which the digest has nothing; 0: it has all.
+double LeftOutMs(const WorkerView& view, StepClass step_class) {
+  if (view.steps.empty()) return 0;
+  return PerStepMs(LargestLeftOutNs(*view.digest, IsOfDevice(step_class)), view);
+}
+
+struct NameOfClass {
+  Culprit culprit;
+  bool is_of_class = false;  // the rest of the input is inside a wait
+  // The most that the digests that have the name can leave out of another one, mean of the workers.
+  double not_left_out_ms = 0;
+  // Those of the others whose digest has the name: index and ms per step.
+  std::vector<std::pair<size_t, double>> of_others;
+};
+
+// Sets the others' median. A digest without the name proves only that it takes less than the
+// names that the digest has: `left_out_ms`, by other worker.
+void SetOthers(const std::vector<double>& left_out_ms, NameOfClass* name) {
+  if (left_out_ms.empty()) return;
+  std::vector<double> least_ms(left_out_ms.size(), 0);
+  std::vector<double> most_ms = left_out_ms;
+  for (const auto& [other, ms] : name->of_others) least_ms[other] = most_ms[other] = ms;
+  Culprit& culprit = name->culprit;
+  const double least = Median(std::move(least_ms));
+  const double most = Median(std::move(most_ms));
+  if (most - least <= kMaxDoubt * culprit.ms) {
+    culprit.others_ms = least;
+  } else {
+    culprit.others_at_most_ms = most;
   }
 }
 
@@ -52,38 +87,47 @@ std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
                                   const std::vector<size_t>& workers,
                                   const std::vector<size_t>& others, const Report& report) {
   if (!HasNames(step_class)) return {};
-  std::unordered_map<std::string, Culprit> found;
-  std::set<std::string> of_class;  // the rest of the input is inside a wait
+  const auto count = static_cast<double>(workers.size());
+  std::unordered_map<std::string, NameOfClass> found;
+  double all_left_out_ms = 0;
   for (const size_t w : workers) {
-    ForEachName(report.workers[w].view, step_class, [&](const v1::DigestName& name, double ms) {
-      Culprit& culprit = found[name.name()];
+    const WorkerView& view = report.workers[w].view;
+    const double left_out_ms = LeftOutMs(view, step_class) / count;
+    all_left_out_ms += left_out_ms;
+    ForEachName(view, step_class, [&](const v1::DigestName& name, double ms) {
+      NameOfClass& of_name = found[name.name()];
+      of_name.not_left_out_ms += left_out_ms;
+      if (ms <= 0) return;
+      Culprit& culprit = of_name.culprit;
       culprit.name = name.name();
-      if (name.class_() == static_cast<uint32_t>(step_class)) of_class.insert(name.name());
+      if (name.class_() == static_cast<uint32_t>(step_class)) of_name.is_of_class = true;
       if (culprit.source.empty()) culprit.source = name.source();
-      culprit.ms += ms / static_cast<double>(workers.size());
+      culprit.ms += ms / count;
       if (step_class == StepClass::kCompilation) culprit.compilations += name.count();
     });
   }
-  std::unordered_map<std::string, std::vector<double>> of_others;
-  size_t compared = 0;  // others that know the class
+  std::vector<double> left_out_ms;  // by other worker that knows the class
   for (const size_t w : others) {
-    if (!report.workers[w].view.Knows(step_class)) continue;
-    ++compared;
-    ForEachName(report.workers[w].view, step_class, [&](const v1::DigestName& name, double ms) {
-      if (found.count(name.name()) != 0) of_others[name.name()].push_back(ms);
+    const WorkerView& view = report.workers[w].view;
+    if (!view.Knows(step_class)) continue;
+    const size_t other = left_out_ms.size();
+    left_out_ms.push_back(LeftOutMs(view, step_class));
+    ForEachName(view, step_class, [&](const v1::DigestName& name, double ms) {
+      const auto known = found.find(name.name());
+      if (known != found.end()) known->second.of_others.emplace_back(other, ms);
     });
   }
   std::vector<Culprit> culprits;
-  for (auto& [name, culprit] : found) {
-    if (compared > 0) {
-      std::vector<double>& times = of_others[name];
-      times.resize(compared, 0);  // workers without the name
-      culprit.others_ms = Median(times);
-    }
+  for (auto& [name, of_name] : found) {
+    Culprit& culprit = of_name.culprit;
+    if (culprit.ms <= 0) continue;
+    culprit.at_least = all_left_out_ms - of_name.not_left_out_ms > kMaxDoubt * culprit.ms;
+    SetOthers(left_out_ms, &of_name);
     culprits.push_back(std::move(culprit));
   }
+  // The least that it can be.
   const auto excess = [](const Culprit& culprit) {
-    return culprit.ms - culprit.others_ms.value_or(0);
+    return culprit.ms - culprit.others_ms.value_or(culprit.others_at_most_ms.value_or(0));
   };
   std::sort(culprits.begin(), culprits.end(), [&](const Culprit& a, const Culprit& b) {
     return excess(a) != excess(b) ? excess(a) > excess(b) : a.name < b.name;
@@ -94,7 +138,7 @@ std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
     culprits.pop_back();
   }
   std::stable_partition(culprits.begin(), culprits.end(),
-                        [&](const Culprit& culprit) { return of_class.count(culprit.name) != 0; });
+                        [&](const Culprit& culprit) { return found.at(culprit.name).is_of_class; });
   return culprits;
 }
 

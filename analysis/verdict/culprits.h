@@ -12,8 +12,9 @@
 namespace jobscope::analysis {
 
 // Returns at most three culprits, largest first: self time per step of `workers` (their mean),
-// minus the median of those of `others` that know the class, if there are any. Omits names that
-// explain less than a tenth of `class_ms`. Empty for a class without names.
+// minus the median of those of `others` that know the class, if there are any. Where digests left
+// out names, the least that this can be. Omits names that explain less than a tenth of `class_ms`.
+// Empty for a class without names.
 std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
                                   const std::vector<size_t>& workers,
                                   const std::vector<size_t>& others, const Report& report);

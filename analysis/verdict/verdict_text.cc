@@ -64,9 +64,12 @@ double Percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 
 // Returns "next_batch 74 ms per step (others 9), loader.py:88".
 std::string CulpritText(const Culprit& culprit) {
-  std::string text = absl::StrCat(culprit.name, " ", Milliseconds(culprit.ms), " per step");
+  std::string text = absl::StrCat(culprit.name, culprit.at_least ? " at least " : " ",
+                                  Milliseconds(culprit.ms), " per step");
   if (culprit.others_ms.has_value()) {
     absl::StrAppend(&text, " (others ", Milliseconds(*culprit.others_ms), ")");
+  } else if (culprit.others_at_most_ms.has_value()) {
+    absl::StrAppend(&text, " (others at most ", Milliseconds(*culprit.others_at_most_ms), ")");
   }
   if (culprit.compilations > 0) absl::StrAppend(&text, ", ", culprit.compilations, " times");
   if (!culprit.source.empty()) absl::StrAppend(&text, ", ", culprit.source);
