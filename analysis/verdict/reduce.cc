@@ -88,12 +88,12 @@ std::vector<std::optional<size_t>> LastArrivals(const Alignment& alignment,
 using Names = google::protobuf::RepeatedPtrField<v1::DigestName>;
 
 // Sums over workers, by name: the largest rows. Adds the number of other names to `left_out`.
-std::vector<NameRow> MergeNames(const Digests& digests, const Names& (v1::Digest::*names)() const,
-                                uint64_t* left_out) {
+std::vector<NameRow> MergeNames(const std::vector<WorkerRow>& workers,
+                                const Names& (v1::Digest::*names)() const, uint64_t* left_out) {
   std::map<std::string, NameRow> rows;
   double all_ms = 0;
-  for (const v1::Digest& digest : digests.workers) {
-    for (const v1::DigestName& name : (digest.*names)()) {
+  for (const WorkerRow& worker : workers) {
+    for (const v1::DigestName& name : (worker.view.digest->*names)()) {
       NameRow& row = rows[name.name()];
       row.name = name.name();
       if (name.class_() < kStepClasses) row.step_class = static_cast<StepClass>(name.class_());
@@ -121,12 +121,15 @@ std::vector<NameRow> MergeNames(const Digests& digests, const Names& (v1::Digest
   return result;
 }
 
-void AddNames(const Digests& digests, Report* report) {
-  report->operators = MergeNames(digests, &v1::Digest::operators, &report->operators_left_out);
+// Adds the names of the workers in the report: a malformed digest has none.
+void AddNames(Report* report) {
+  report->operators =
+      MergeNames(report->workers, &v1::Digest::operators, &report->operators_left_out);
   uint64_t kernels_left_out = 0;
-  report->kernels = MergeNames(digests, &v1::Digest::kernels, &kernels_left_out);
+  report->kernels = MergeNames(report->workers, &v1::Digest::kernels, &kernels_left_out);
   report->kernels_left_out = kernels_left_out;
-  for (const v1::Digest& digest : digests.workers) {
+  for (const WorkerRow& worker : report->workers) {
+    const v1::Digest& digest = *worker.view.digest;
     report->operators_left_out += digest.operators_left_out();
     const std::optional<uint64_t> of_digest = KernelsLeftOut(digest);
     if (!of_digest.has_value()) {
@@ -205,7 +208,7 @@ Report Reduce(const Digests& digests) {
     SetFigures(&row);
     report.workers.push_back(std::move(row));
   }
-  AddNames(digests, &report);
+  AddNames(&report);
   FindVerdict(alignment, matches, &report);
   AddWarnings(digests, alignment, &report);
   WriteSentences(&report);
