@@ -12,6 +12,8 @@
 
 namespace jobscope::analysis {
 
+// The schema of both messages of digest.proto. It increases when a field changes its meaning; the
+// report takes no other one.
 inline constexpr uint32_t kDigestSchema = 3;
 
 // Builds the digest; consumes `trace`. Facts that the manifest lacks may come from the worker's own
