@@ -63,10 +63,10 @@ void AddToSteps(const CollectiveView& collective, int64_t wait_until_ns, int64_t
 
 // Returns, per common step, the least time that any worker was blocked in it.
 std::vector<int64_t> LeastBlocked(const Alignment& alignment,
-                                  const std::vector<WorkerView>& views) {
+                                  const std::vector<const WorkerView*>& views) {
   std::vector<int64_t> least(alignment.common(), INT64_MAX);
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
-    const WorkerView& view = views[alignment.workers[i]];
+    const WorkerView& view = *views[alignment.workers[i]];
     for (size_t s = 0; s < least.size(); ++s) {
       least[s] = std::min(least[s], view.blocked_ns[alignment.steps[i][s]]);
     }
@@ -75,7 +75,9 @@ std::vector<int64_t> LeastBlocked(const Alignment& alignment,
 }
 
 void SplitWholeSteps(const Alignment& alignment, std::vector<WorkerView>* views) {
-  const std::vector<int64_t> least = LeastBlocked(alignment, *views);
+  std::vector<const WorkerView*> all;
+  for (const WorkerView& view : *views) all.push_back(&view);
+  const std::vector<int64_t> least = LeastBlocked(alignment, all);
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
     WorkerView& view = (*views)[alignment.workers[i]];
     for (size_t s = 0; s < least.size(); ++s) {
@@ -152,7 +154,7 @@ std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<Wor
 }
 
 std::vector<double> TransferPerStep(const Alignment& alignment,
-                                    const std::vector<WorkerView>& views,
+                                    const std::vector<const WorkerView*>& views,
                                     const std::vector<MatchTimes>& matches) {
   std::vector<double> transfer(alignment.common(), 0);
   if (alignment.workers.empty()) return transfer;
@@ -165,13 +167,13 @@ std::vector<double> TransferPerStep(const Alignment& alignment,
   std::vector<std::vector<double>> sums(views.size());  // of each worker
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
     const size_t w = alignment.workers[i];
-    common[w].assign(views[w].steps.size(), kNone);
+    common[w].assign(views[w]->steps.size(), kNone);
     sums[w].assign(alignment.common(), 0);
     for (size_t s = 0; s < alignment.steps[i].size(); ++s) common[w][alignment.steps[i][s]] = s;
   }
   for (size_t m = 0; m < matches.size(); ++m) {
     for (const Match::Member& member : alignment.matches[m].members) {
-      const CollectiveView& collective = views[member.worker].collectives[member.collective];
+      const CollectiveView& collective = views[member.worker]->collectives[member.collective];
       if (!collective.step.has_value() || common[member.worker].empty()) continue;
       const size_t step = common[member.worker][*collective.step];
       if (step == kNone) continue;

@@ -39,7 +39,7 @@ std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<Wor
 // Returns, per common step, the transfer of its collectives in nanoseconds: that of the worker with
 // the largest sum, because groups without a common member transfer at the same time.
 std::vector<double> TransferPerStep(const Alignment& alignment,
-                                    const std::vector<WorkerView>& views,
+                                    const std::vector<const WorkerView*>& views,
                                     const std::vector<MatchTimes>& matches);
 
 }  // namespace jobscope::analysis

@@ -73,9 +73,8 @@ OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& m
     times.nodes.push_back(view.digest->host());
     times.gpu_models.push_back(view.digest->gpu_model());
   }
-  std::vector<WorkerView> views;
-  views.reserve(report.workers.size());
-  for (const WorkerRow& row : report.workers) views.push_back(row.view);
+  std::vector<const WorkerView*> views;
+  for (const WorkerRow& row : report.workers) views.push_back(&row.view);
   times.transfer_ns = TransferPerStep(alignment, views, matches);
   const bool has_all_transfer =
       std::none_of(report.rare.begin(), report.rare.end(),
@@ -85,7 +84,7 @@ OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& m
     double most_ns = 0;
     for (size_t i = 0; i < alignment.workers.size(); ++i) {
       const std::vector<int64_t>& transfer_ns =
-          views[alignment.workers[i]].class_ns[Index(StepClass::kTransfer)];
+          views[alignment.workers[i]]->class_ns[Index(StepClass::kTransfer)];
       if (transfer_ns.empty()) continue;
       most_ns = std::max(most_ns, static_cast<double>(transfer_ns[alignment.steps[i][s]]));
     }

@@ -213,7 +213,8 @@ TEST(WaitsTest, WholeStepsWhereCollectivesCannotBeMatched) {
   const std::vector<MatchTimes> matches = SplitBlocked(alignment, &workers.views, &unmatched);
   EXPECT_THAT(workers.views[0].class_ns[Index(StepClass::kWaiting)], ElementsAre(3, 5, 3, 5));
   EXPECT_THAT(workers.views[0].class_ns[Index(StepClass::kTransfer)], ElementsAre(2, 0, 2, 0));
-  EXPECT_THAT(TransferPerStep(alignment, workers.views, matches), ElementsAre(2, 0, 2, 0));
+  EXPECT_THAT(TransferPerStep(alignment, {&workers.views[0], &workers.views[1]}, matches),
+              ElementsAre(2, 0, 2, 0));
 }
 
 // An evaluator among ranks.
