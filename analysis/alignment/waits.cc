@@ -122,7 +122,8 @@ std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<Wor
       most_ns = std::max(most_ns, blocked_ns);
     }
     const bool by_arrival = last.clocks_agree && 2 * last.uncertainty_ns < most_ns;
-    if (last.clocks_agree && last.behind_ns > 2 * last.uncertainty_ns) {
+    // A member that is not known may have arrived later.
+    if (match.complete && last.clocks_agree && last.behind_ns > 2 * last.uncertainty_ns) {
       times.last = match.members[last.member].worker;
     }
     for (const Match::Member& member : match.members) {

@@ -18,7 +18,7 @@ namespace jobscope::analysis {
 
 // Times of one matched collective.
 struct MatchTimes {
-  // The worker that arrived last; absent if the clocks cannot decide.
+  // The worker that arrived last; absent if the clocks cannot decide, or not all members are known.
   std::optional<size_t> last;
   int64_t wait_ns = 0;      // over all members
   int64_t transfer_ns = 0;  // the least time that any member was blocked; needs no common clock

@@ -11,6 +11,7 @@
 #include "analysis/blame/advice.h"
 #include "analysis/blame/bounds.h"
 #include "analysis/text/milliseconds.h"
+#include "analysis/verdict/common_times.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -229,8 +230,11 @@ void WriteStraggler(const Report& report, Finding* finding) {
                                     ClassWord(*finding));
   }
   if (finding->last_of > 0) {
-    std::string line = absl::StrCat("last to arrive at ", finding->last_count, " of ",
-                                    finding->last_of, " ", finding->last_name);
+    // Without the size of a group its members are those of the run: others may have been later.
+    const bool all_known = UnknownWorkers(report) == 0;
+    std::string line =
+        absl::StrCat(all_known ? "last" : "last of the known workers", " to arrive at ",
+                     finding->last_count, " of ", finding->last_of, " ", finding->last_name);
     if (finding->wait_ms.has_value()) {
       absl::StrAppend(&line, "; the others wait ", Milliseconds(*finding->wait_ms), " of ",
                       Milliseconds(*finding->step_ms), " per step");

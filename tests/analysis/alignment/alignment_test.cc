@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
@@ -385,6 +386,23 @@ TEST(WaitsTest, ArrivalsOnUncertainClocksAreNotUsed) {
     SplitBlocked(alignment, &workers.views, &unsure);
     EXPECT_THAT(workers.views[0].class_ns[Index(StepClass::kWaiting)],
                 ElementsAre(uncertainty_ns == 1 ? 3 : 0));
+  }
+}
+
+TEST(WaitsTest, BesideAMemberThatIsNotKnownNobodyIsTheLastOne) {
+  for (const uint32_t members : {2, 3}) {
+    Workers workers(2);
+    for (size_t w = 0; w < 2; ++w) {
+      workers.Step(w, 0);
+      workers.Sequence(w, 0);
+      workers.views[w].collectives.back().group_size = members;
+    }
+    workers.Move(1, 3, /*times=*/1);
+    const Alignment alignment = Align(workers.views);
+    ASSERT_THAT(alignment.matches, SizeIs(1));
+    std::vector<int64_t> unsure;
+    const std::vector<MatchTimes> matches = SplitBlocked(alignment, &workers.views, &unsure);
+    EXPECT_EQ(matches.at(0).last, members == 2 ? std::optional<size_t>(1) : std::nullopt);
   }
 }
 

@@ -140,6 +140,7 @@ TEST_F(DoubtTest, BesideMissingWorkersAGainIsAtMost) {
   EXPECT_EQ(verdict["workers"], json({"w7"})) << verdict;
   EXPECT_FALSE(verdict.contains("gain_at_most")) << verdict;
   EXPECT_TRUE(verdict.contains("gain_low")) << verdict;
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("last to arrive at 40 of 40 gloo:all_reduce"));
 
   std::filesystem::remove(directory_.path() + "/w7.xplane.pb");
   workers_.erase(7);
@@ -150,6 +151,9 @@ TEST_F(DoubtTest, BesideMissingWorkersAGainIsAtMost) {
   EXPECT_EQ(verdict["gain_at_most"], true) << verdict;
   EXPECT_FALSE(verdict.contains("gain_low")) << verdict;
   EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("at most 1.10x slower"));
+  EXPECT_THAT(verdict["why"].dump(),
+              HasSubstr("last of the known workers to arrive at 40 of 40 gloo:all_reduce"))
+      << "w7 was later";
 }
 
 // Half of its time is transfer, or waiting for ranks of which nothing is known.
