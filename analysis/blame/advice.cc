@@ -10,8 +10,9 @@ const std::array<Advice, kStepClasses> kAdvice = {{
      "prefetch, more loader workers, a parallel map, a cache, or a cheaper decode",
      "compare its storage and its share of the data with the others'; prefetch, more loader "
      "workers, a cache, or a cheaper decode"},
-    {StepClass::kWaiting, "capture all ranks at once: whom it waits for is not in this run",
-     "capture all ranks at once: whom it waits for is not in this run"},
+    {StepClass::kWaiting,
+     "capture all ranks at once, with their steps: whom it waits for may not be in this run",
+     "capture all ranks at once, with their steps: whom it waits for may not be in this run"},
     {StepClass::kTransfer,
      "larger buckets, overlap with the backward pass, less precision on the wire, a faster link",
      "compare its link with the others'"},

@@ -13,6 +13,7 @@
 #include "analysis/blame/own_times.h"
 #include "analysis/statistics/thresholds.h"
 #include "analysis/verdict/bound.h"
+#include "analysis/verdict/common_times.h"
 #include "analysis/verdict/doubt.h"
 #include "analysis/verdict/independent.h"
 #include "analysis/verdict/ranks.h"
@@ -92,9 +93,10 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
   } else if (report->verdict.why_undecidable.empty()) {
     report->verdict = BoundOfAll(measured, counted);
     Finding& verdict = report->verdict;
-    if (verdict.step_class == StepClass::kWaiting) {
+    const bool all_known = UnknownWorkers(*report) == 0;  // others may be later
+    if (all_known && verdict.step_class == StepClass::kWaiting) {
       NameLatest(*verdict.class_ms, times, alignment, &verdict);
-    } else if (verdict.next_class == StepClass::kWaiting) {
+    } else if (all_known && verdict.next_class == StepClass::kWaiting) {
       NameLatest(*verdict.next_ms, times, alignment, &verdict);
     }
     if (report->verdict.gain.has_value()) report->findings.push_back(report->verdict);

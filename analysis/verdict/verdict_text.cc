@@ -177,7 +177,7 @@ bool HasPythonFunctions(const Report& report, const Finding& finding) {
 }
 
 std::string AdviceText(const Report& report, const Finding& finding) {
-  if (finding.step_class == StepClass::kWaiting && report.missing.empty() &&
+  if (finding.step_class == StepClass::kWaiting && UnknownWorkers(report) == 0 &&
       report.workers.size() > 1) {
     if (!finding.latest.empty()) {
       return AdviceForLatest(Titles(finding.latest, report), LateSteps(finding, report));

@@ -120,6 +120,31 @@ TEST_F(WaitsWithinTheStepTest, AreToldAsTheNextClassToo) {
   EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("they wait within the step"));
 }
 
+// One that recorded too few steps for a comparison may be the one for which they wait.
+TEST_F(WaitsWithinTheStepTest, MayBeForAWorkerThatIsNotCompared) {
+  const auto verdict = [this] {
+    return Verdict(
+        [](int rank, int step, int part) {
+          const bool is_late = rank == 3 && step % 10 == 7 && step < 30 && part == 0;
+          return 6 + 0.1 * Jitter(rank, step) + (is_late ? 84 : 0);
+        },
+        /*on_device=*/0.81, /*transfer_ms=*/1.1);
+  };
+  const json of_all = verdict();
+  EXPECT_EQ(of_all["finding"], "balanced") << of_all;
+  EXPECT_EQ(of_all["next_class"], "waiting") << of_all;
+  EXPECT_EQ(of_all["latest"], json({"w3"})) << of_all;
+
+  workers_ = json::array();
+  TraceFile trace;
+  for (int step = 0; step < 3; ++step) trace.Step(step, 5 + step * 35, 5 + step * 35 + 35);
+  AddWorker(8, "node1", trace);
+  const json beside_one = verdict();
+  EXPECT_EQ(beside_one["next_class"], "waiting") << beside_one;
+  EXPECT_FALSE(beside_one.contains("latest")) << beside_one;
+  EXPECT_THAT(beside_one["advice"].get<std::string>(), HasSubstr("may not be in this run"));
+}
+
 // The clocks tell the last arrival of one collective only.
 TEST_F(LateTest, TheLastArrivalIsOneOfAllCollectives) {
   AddRanks(
