@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/verdict/bound.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "analysis/blame/advice.h"
@@ -36,6 +39,18 @@ StepClass LargestOf(const CommonTimes& times) {
   return static_cast<StepClass>(largest);
 }
 
+// Returns the workers that record what their device does.
+std::vector<size_t> WithDevice(const std::vector<size_t>& workers, const Report& report) {
+  std::vector<size_t> with_device;
+  std::copy_if(workers.begin(), workers.end(), std::back_inserter(with_device),
+               [&](size_t w) { return report.workers[w].view.Knows(StepClass::kDeviceCompute); });
+  return with_device;
+}
+
+bool IdlesDevice(const std::optional<StepClass>& bound, const Shares& shares) {
+  return bound == StepClass::kLaunch || (bound == StepClass::kHost && IsMendable(*bound, shares));
+}
+
 }  // namespace
 
 Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report) {
@@ -48,6 +63,13 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   if (step_ms <= 0) return finding;
   const Shares shares = SharesOf(times);
   const std::optional<StepClass> bound = ChooseBound(shares);
+  if (IdlesDevice(bound, shares)) {
+    // Of the others the device may have computed meanwhile.
+    const std::vector<size_t> with_device = WithDevice(workers, report);
+    if (!with_device.empty() && with_device.size() < workers.size()) {
+      return BoundOfWorkers(with_device, report);
+    }
+  }
   if (bound.has_value()) finding.kind = Finding::Kind::kBound;
   finding.step_class = bound.has_value() ? *bound : LargestOf(times);
   finding.class_ms = Mean(times.classes[Index(*finding.step_class)]);
@@ -59,7 +81,7 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   finding.names = FindCulprits(*finding.step_class, *finding.class_ms, workers, {}, report);
   NameSleep(workers, {}, report, &finding);
   if (!bound.has_value() || !IsMendable(*bound, shares)) return finding;
-  if (*bound == StepClass::kHost || *bound == StepClass::kLaunch) {
+  if (IdlesDevice(bound, shares)) {
     finding.device_idle_ms = DeviceIdleMs(times);
   }
   // Upper limit of the gain: the class takes no time at all.

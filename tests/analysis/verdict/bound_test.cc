@@ -49,6 +49,28 @@ TEST_F(BoundTest, EqualRanksWhoseDevicesIdleAreHostBound) {
   EXPECT_NEAR(verdict["device_idle_ms"].get<double>(), 20, 0.2);
 }
 
+// Rank 0 records no kernels: its device may compute while its host works.
+TEST_F(BoundTest, HostWorkOfARankWithoutKernelsIsNoGain) {
+  for (int rank = 0; rank < 4; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 40; ++step) {
+      const double begin_ms = step * 50;
+      trace.Step(step, begin_ms, begin_ms + 50);
+      trace.Event("forward", begin_ms, begin_ms + 46 + 0.1 * Jitter(rank, step));
+      if (rank > 0) trace.Kernel("gemm", begin_ms + 20, begin_ms + 46);
+      trace.AllReduce(step, begin_ms + 46 + 0.1 * Jitter(rank, step), begin_ms + 50);
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["class"], "host") << verdict;
+  EXPECT_EQ(verdict["workers"], json::array()) << verdict;
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.4, 0.01) << verdict;
+  EXPECT_NEAR(verdict["class_ms"].get<double>(), 20, 0.2) << verdict;
+  EXPECT_NEAR(verdict["device_idle_ms"].get<double>(), 20, 0.2) << verdict;
+}
+
 TEST_F(BoundTest, ASlowLinkSlowsAllAndBlamesNobody) {
   AddRanks(4, 40, Jitter, [](int, int) { return 12.0; });
   WriteManifest();
