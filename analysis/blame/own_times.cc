@@ -17,10 +17,11 @@ std::vector<double> MeanOwn(const OwnTimes& times) {
 namespace {
 
 // Returns whether `workers` are exactly those with one value in `of_worker`, and there are others.
+// One whose value is not known may have that one, too.
 bool AreAllOfOne(const std::vector<std::string>& of_worker, const std::vector<size_t>& workers) {
   if (workers.size() < 2 || workers.size() >= of_worker.size()) return false;
   const std::string& value = of_worker[workers.front()];
-  return !value.empty() &&
+  return std::find(of_worker.begin(), of_worker.end(), std::string()) == of_worker.end() &&
          static_cast<size_t>(std::count(of_worker.begin(), of_worker.end(), value)) ==
              workers.size() &&
          std::all_of(workers.begin(), workers.end(),

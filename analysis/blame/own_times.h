@@ -24,7 +24,8 @@ struct OwnTimes {
 // Returns each worker's mean own time over steps.
 std::vector<double> MeanOwn(const OwnTimes& times);
 
-// Returns whether `workers` are all of one node, or all with one GPU model, and there are others.
+// Returns whether `workers` are all of one node, or all with one GPU model, and there are others;
+// false if the node, or the model, of some worker is not known.
 bool IsNode(const OwnTimes& times, const std::vector<size_t>& workers);
 bool IsGpuModel(const OwnTimes& times, const std::vector<size_t>& workers);
 

@@ -79,6 +79,25 @@ TEST(BlameTest, AllWorkersWithOneModelOfGpuAreOneFinding) {
   EXPECT_EQ(found[0].node, "node1");
 }
 
+// Worker 0 may be of the same node, or have the same GPU, and it is fast.
+TEST(BlameTest, BesideAWorkerOfAnUnknownNodeOrModelNoneIsBlamed) {
+  OwnTimes times = Equal(12, 50);
+  for (const size_t worker : {4, 5, 6, 7}) Slow(&times, worker, 40);
+  times.nodes[0].clear();
+  std::vector<Straggler> found = FindStragglers(Measured(times));
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found[0].workers, ElementsAre(4, 5, 6, 7));
+  EXPECT_EQ(found[0].node, "");
+  times = Equal(12, 50);
+  for (size_t w = 0; w < 12; ++w) times.gpu_models.push_back(w % 3 == 1 ? "B" : "A");
+  times.gpu_models[0].clear();
+  for (const size_t w : {1, 4, 7, 10}) Slow(&times, w, 40);
+  found = FindStragglers(Measured(times));
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found[0].workers, ElementsAre(1, 4, 7, 10));
+  EXPECT_EQ(found[0].gpu_model, "");
+}
+
 TEST(BlameTest, EqualRanksBlameNobody) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     for (const double noise_ms : {0.1, 2.0, 15.0}) {
