@@ -25,6 +25,21 @@ std::string LostTooMuch(const WorkerRow& row) {
                                    : "events are lost, on which threads is not known");
 }
 
+// Returns why lost events may have changed the median of `others`; empty: they cannot.
+std::string LostByHalf(const std::vector<size_t>& others, const Report& report) {
+  size_t with_losses = 0;
+  std::string first;
+  for (const size_t w : others) {
+    const std::string lost = LostTooMuch(report.workers[w]);
+    if (lost.empty() || ++with_losses > 1) continue;
+    first = absl::StrCat("of ", report.workers[w].view.name, " ", lost);
+  }
+  if (with_losses == 0 || 2 * with_losses < others.size()) return {};
+  return with_losses == 1 ? first
+                          : absl::StrCat(first, ", and ", with_losses - 1, " more of the others ",
+                                         "lost too many");
+}
+
 }  // namespace
 
 Finding Undecidable(std::string why, std::string_view advice) {
@@ -57,7 +72,8 @@ Finding WaitOrLink(size_t worker, const Report& report) {
       kAdviceMembers);
 }
 
-std::optional<Finding> WhyNotSure(const Finding& finding, const Report& report) {
+std::optional<Finding> WhyNotSure(const Finding& finding, const std::vector<size_t>& others,
+                                  const Report& report) {
   // Times of a worker that waits for nobody come from its own clock only. Among others, the clocks
   // of several tell who was late, and what of the time in collectives is waiting.
   const bool compares_clocks = finding.kind == Finding::Kind::kStraggler ||
@@ -76,6 +92,12 @@ std::optional<Finding> WhyNotSure(const Finding& finding, const Report& report) 
                           digest.name(), uncertainty_ms),
           kAdviceClocks);
     }
+  }
+  // A worker stands out against what the others recorded: work that they lost counts as waiting.
+  if (const std::string lost = LostByHalf(others, report); !lost.empty()) {
+    return Undecidable(
+        absl::StrCat(report.workers[finding.workers.front()].view.name, " stands out, but ", lost),
+        kAdviceLosses);
   }
   return std::nullopt;
 }

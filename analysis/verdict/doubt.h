@@ -23,8 +23,10 @@ std::string WhyLossesDecide(const std::vector<size_t>& workers, const Finding& f
 // Returns the finding for a worker that spends much time in collectives with unknown members.
 Finding WaitOrLink(size_t worker, const Report& report);
 
-// Returns what takes the place of `finding` if its cause is not reliable.
-std::optional<Finding> WhyNotSure(const Finding& finding, const Report& report);
+// Returns what takes the place of `finding` if its cause is not reliable. `others`: with which its
+// workers are compared.
+std::optional<Finding> WhyNotSure(const Finding& finding, const std::vector<size_t>& others,
+                                  const Report& report);
 
 }  // namespace jobscope::analysis
 

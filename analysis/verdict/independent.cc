@@ -104,7 +104,7 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
         FindCulprits(*finding.step_class, *finding.class_ms, finding.workers, others, counted);
     NameSleep(finding.workers, others, counted, &finding);
     NameLimits(finding.workers, others, counted, &finding);
-    if (std::optional<Finding> doubt = WhyNotSure(finding, *report)) {
+    if (std::optional<Finding> doubt = WhyNotSure(finding, others, *report)) {
       report->verdict = *std::move(doubt);
       continue;
     }

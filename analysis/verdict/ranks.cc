@@ -19,6 +19,16 @@
 namespace jobscope::analysis {
 namespace {
 
+// Returns the workers with which those of `finding` are compared.
+std::vector<size_t> OthersOf(const Finding& finding, const Alignment& alignment) {
+  std::vector<size_t> others;
+  for (const size_t w : alignment.workers) {
+    const auto& blamed = finding.workers;
+    if (std::find(blamed.begin(), blamed.end(), w) == blamed.end()) others.push_back(w);
+  }
+  return others;
+}
+
 // Sets `last_count` and `last_of` of `finding`: its workers arrive last at `last_count` of the
 // `last_of` collectives of one name and group, the one in which that costs the others most. Sets
 // `wait_ms`, the mean waiting of the other workers per step.
@@ -124,7 +134,7 @@ void BlameRanks(const OwnTimes& times, const OwnTimes& measured_times, const Ali
     finding.rare = source.rare;
     NameCause(alignment, source, straggler, &finding);
     CountLast(alignment, source, &finding);
-    std::optional<Finding> doubt = WhyNotSure(finding, *report);
+    std::optional<Finding> doubt = WhyNotSure(finding, OthersOf(finding, alignment), *report);
     if (!doubt.has_value()) {
       report->findings.push_back(std::move(finding));
     } else if (report->verdict.why_undecidable.empty()) {

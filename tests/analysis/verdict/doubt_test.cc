@@ -21,15 +21,17 @@ using ::testing::StartsWith;
 
 class DoubtTest : public RunFixture {
  protected:
-  // The verdict if the step thread of `worker` lost so many of 1,000 events.
+  // The verdict if the step threads of `workers` lost so many of 1,000 events each.
+  json VerdictWithLosses(const std::vector<size_t>& workers, uint64_t lost) {
+    Digests digests = DigestsOfRun();
+    for (const size_t w : workers) {
+      digests.workers.at(w).set_step_thread_attempted(1000);
+      digests.workers.at(w).set_step_thread_lost(lost);
+    }
+    return json::parse(ReportJson(Reduce(digests)), nullptr, false)["verdict"];
+  }
   json VerdictWithLosses(size_t worker, uint64_t lost) {
-    WriteManifest();
-    absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
-    EXPECT_TRUE(digests.ok()) << digests.status();
-    if (!digests.ok()) return {};
-    digests->workers[worker].set_step_thread_attempted(1000);
-    digests->workers[worker].set_step_thread_lost(lost);
-    return json::parse(ReportJson(Reduce(*digests)), nullptr, false)["verdict"];
+    return VerdictWithLosses(std::vector<size_t>{worker}, lost);
   }
   static void ExpectLossesDecide(const json& verdict) {
     EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
@@ -72,6 +74,18 @@ TEST_F(DoubtTest, LossesOfAStraggler) {
       4, 40, [](int rank, int) { return rank == 1 ? 30.0 : 5.0; }, [](int, int) { return 50.0; });
   EXPECT_EQ(VerdictWithLosses(1, 4)["workers"], json({"w1"}));
   ExpectLossesDecide(VerdictWithLosses(1, 6));
+}
+
+// A straggler stands out against the median of the others.
+TEST_F(DoubtTest, LossesOfHalfOfTheOthers) {
+  AddRanks(
+      5, 40, [](int rank, int) { return rank == 1 ? 30.0 : 5.0; }, [](int, int) { return 50.0; });
+  EXPECT_EQ(VerdictWithLosses(0, 6)["workers"], json({"w1"}));
+  EXPECT_EQ(VerdictWithLosses({0, 3}, 4)["workers"], json({"w1"}));
+  const json verdict = VerdictWithLosses({0, 3}, 6);
+  ExpectLossesDecide(verdict);
+  EXPECT_THAT(verdict["why_undecidable"].get<std::string>(),
+              AllOf(StartsWith("w1 stands out, but of w0 0.6 %"), HasSubstr("and 1 more")));
 }
 
 TEST_F(DoubtTest, ADoubtBesideTheVerdictComesWithItsAdvice) {
