@@ -45,8 +45,11 @@ class Chooser {
   }
 
   std::vector<ShownStep> Choose() {
+    const std::optional<size_t> slowest = Slowest();
+    const bool is_slowest = slowest.has_value() && candidates_[*slowest].ms >= most_ms_;
     std::vector<std::pair<std::string, std::optional<size_t>>> roles = {
-        {"the slowest step", Slowest()}, {"a median step", Median()}};
+        {is_slowest ? "the slowest step" : "the slowest step with a timeline", slowest},
+        {"a median step", Median()}};
     if (report_.verdict.kind == Finding::Kind::kStraggler && !report_.verdict.workers.empty()) {
       roles.emplace_back("where the verdict costs most", OfTheVerdict());
     }
@@ -94,6 +97,7 @@ class Chooser {
       candidate.kept += kept_[worker].count(step);
     }
     most_kept_ = std::max(most_kept_, candidate.kept);
+    most_ms_ = std::max(most_ms_, candidate.ms);
     candidates_.push_back(std::move(candidate));
   }
 
@@ -214,6 +218,7 @@ class Chooser {
   std::vector<KeptSteps> kept_;  // per worker
   std::vector<Candidate> candidates_;
   size_t most_kept_ = 0;
+  double most_ms_ = 0;
 };
 
 // What does not fit together is left out: a digest comes from anywhere.

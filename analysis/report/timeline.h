@@ -48,9 +48,9 @@ struct ShownStep {
   std::vector<size_t> without;  // workers whose digest keeps other steps
 };
 
-// The slowest step, the median one, and that in which the blamed worker costs most; of at most
-// kMaxShownWorkers workers: those that the verdict names, and an even choice of the others by own
-// time. Needs the verdict of `report`.
+// The slowest step of those that at least half as many workers keep as keep any, the median one,
+// and that in which the blamed worker costs most; of at most kMaxShownWorkers workers: those that
+// the verdict names, and an even choice of the others by own time. Needs the verdict of `report`.
 inline constexpr size_t kMaxShownWorkers = 8;
 std::vector<ShownStep> ChooseTimeline(const Report& report);
 

@@ -85,6 +85,29 @@ TEST_F(TimelineTest, TheSlowestTheMedianAndTheStragglersStepAreShownOfAllWorkers
   EXPECT_TRUE(median);
 }
 
+// Of four digests one alone has its events.
+TEST_F(TimelineTest, AStepThatMostDigestsLackIsNotTheOneShown) {
+  AddRanks(
+      4, 60, [](int, int) { return 5.0; },
+      [](int, int step) { return step == 17   ? 200.0
+                                 : step == 31 ? 65.0
+                                              : 50.0; });
+  WriteManifest();
+  Digests digests = DigestsOf(directory_.path());
+  for (const size_t w : {0, 1, 2}) {
+    auto* steps = digests.workers.at(w).mutable_timeline()->mutable_steps();
+    for (int i = 0; i < steps->size(); ++i) {
+      if (steps->Get(i).step() != 17) continue;
+      steps->DeleteSubrange(i, 1);
+      break;
+    }
+  }
+  const Report report = Reduce(digests);
+  ASSERT_FALSE(report.timeline.empty());
+  EXPECT_EQ(report.timeline[0].number, 131);
+  EXPECT_THAT(report.timeline[0].roles, ElementsAre("the slowest step with a timeline"));
+}
+
 // Ranks number their steps differently: the verdict's number is the blamed rank's.
 TEST_F(TimelineTest, TheStepOfTheVerdictIsThatOfItsWorker) {
   AddRanks(
