@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "analysis/steps/intervals.h"
 #include "analysis/steps/partition.h"
 #include "common/run/outcome.h"
+#include "common/xspace/segment/loss_cause.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -229,6 +231,16 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
   FillSteps(thread.steps, accounts, partition, places, digest.mutable_steps());
   EncodeCollectives(collectives, partition.blocked, accounts, digest.mutable_collectives());
   return digest;
+}
+
+uint64_t LostOfDevices(const v1::Digest& digest) {
+  uint64_t lost = 0;
+  for (const LossCause cause : {LossCause::kCuptiDropped, LossCause::kGpuNoTimestamp,
+                                LossCause::kGpuPool, LossCause::kGpuUnread}) {
+    const auto of_cause = digest.lost_by_cause().find(Name(cause));
+    if (of_cause != digest.lost_by_cause().end()) lost += of_cause->second;
+  }
+  return lost;
 }
 
 v1::RunDigest RunDigestOf(const RunFiles& run) {

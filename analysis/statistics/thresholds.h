@@ -72,7 +72,8 @@ inline constexpr double kLowClock = 0.93;
 // periods: one of the 20 (of 100 ms by default) in 2 s.
 inline constexpr double kMinThrottledPercent = 5;
 
-// Share of lost events of the blamed worker's step thread beyond which they may hide the cause.
+// Share of lost events of the blamed worker's step thread, or of its GPU, beyond which they may
+// hide the cause.
 inline constexpr double kMaxLost = 0.005;
 
 // Ratio of step times from which on a worker without collectives is named: such workers may be

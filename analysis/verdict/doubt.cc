@@ -1,25 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/verdict/doubt.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analysis/blame/advice.h"
+#include "analysis/digest/digest_builder.h"
 #include "analysis/statistics/thresholds.h"
 
 namespace jobscope::analysis {
 namespace {
 
-// Returns what a worker's step thread lost, if that is too much for certainty; else empty. A worker
-// that was killed tells no losses by thread: the manifest may know the sum.
+// Returns what a worker's GPU lost, if that is too much for certainty; else empty. Its time counts
+// as that of another class: host work, for which the device seems to wait.
+std::string DeviceLostTooMuch(const v1::Digest& digest) {
+  const uint64_t lost = LostOfDevices(digest);
+  uint64_t recorded = 0;
+  for (const v1::DigestName& kernel : digest.kernels()) recorded += kernel.count();
+  if (static_cast<double>(lost) <= kMaxLost * static_cast<double>(recorded + lost)) return {};
+  return absl::StrFormat("%d records of its GPU are lost, beside %d kernels and copies", lost,
+                         recorded);
+}
+
+// Returns what a worker's step thread or GPU lost, if that is too much for certainty; else empty. A
+// worker that was killed tells no losses by thread: the manifest may know the sum.
 std::string LostTooMuch(const WorkerRow& row) {
   const v1::Digest& digest = *row.view.digest;
   const bool by_thread = digest.step_thread_attempted() > 0;
   const auto lost = static_cast<double>(by_thread ? digest.step_thread_lost() : digest.lost());
   const double all = by_thread ? static_cast<double>(digest.step_thread_attempted())
                                : static_cast<double>(digest.events()) + lost;
-  if (lost <= kMaxLost * all) return {};
+  if (lost <= kMaxLost * all) return DeviceLostTooMuch(digest);
   return absl::StrFormat("%.1f %% of its %s", 100 * lost / all,
                          by_thread ? "step thread's events are lost"
                                    : "events are lost, on which threads is not known");

@@ -76,6 +76,33 @@ TEST_F(DoubtTest, LossesOfAStraggler) {
   ExpectLossesDecide(VerdictWithLosses(1, 6));
 }
 
+// A device whose kernels are lost seems to wait for the host.
+TEST_F(DoubtTest, LossesOfTheGpu) {
+  TraceFile trace;
+  for (int step = 0; step < 40; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Event("forward", begin_ms, begin_ms + 9.5);
+    trace.Kernel("gemm", begin_ms + 4, begin_ms + 9);
+  }
+  AddWorker(0, "node0", trace);
+  Digests digests = DigestsOfRun();
+  const auto verdict = [&](const std::string& cause) {
+    v1::Digest& digest = digests.workers.at(0);
+    digest.clear_lost_by_cause();
+    (*digest.mutable_lost_by_cause())[cause] = 2;
+    return json::parse(ReportJson(Reduce(digests)), nullptr, false)["verdict"];
+  };
+  EXPECT_EQ(verdict("gpu_unfinished")["class"], "host");
+  for (const char* cause : {"cupti_dropped", "gpu_no_timestamp", "gpu_pool", "gpu_unread"}) {
+    const json lost = verdict(cause);
+    EXPECT_EQ(lost["finding"], "undecidable") << lost;
+    EXPECT_EQ(lost.value("why_undecidable", ""),
+              "of w0 2 records of its GPU are lost, beside 40 kernels and copies");
+    EXPECT_THAT(lost.value("advice", ""), HasSubstr("how to lose less"));
+  }
+}
+
 // A straggler stands out against the median of the others.
 TEST_F(DoubtTest, LossesOfHalfOfTheOthers) {
   AddRanks(
