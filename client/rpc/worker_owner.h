@@ -11,10 +11,12 @@ namespace jobscope {
 
 // Checks the connections of this process to `endpoint`, a loopback address or a Unix socket.
 // Returns OK if there is one, and the process at the other end of each belongs to this user or
-// root. Call it on an established connection: a program that takes over the port later cannot
-// deceive it. Costs a system call per descriptor of this process. Returns PERMISSION_DENIED, which
-// names the other user, or UNAVAILABLE if there is no connection or the kernel does not report the
-// user. Thread-safe.
+// root. For a Unix socket, checks the connections to all Unix sockets with a path: the kernel does
+// not report the path that was dialed, only the one that the listener was bound to. Call it on an
+// established connection: a program that takes over the port or the path later cannot deceive it.
+// Costs a system call per descriptor of this process. Returns PERMISSION_DENIED, which names the
+// other user, or UNAVAILABLE if there is no connection or the kernel does not report the user.
+// Thread-safe.
 absl::Status CheckWorkerOwner(const Endpoint& endpoint);
 
 }  // namespace jobscope
