@@ -32,6 +32,7 @@
 #include "common/log/audit_line.h"
 #include "common/process/blocked_signal.h"
 #include "common/process/own_environment.h"
+#include "common/text/foreign_text.h"
 
 namespace jobscope {
 namespace {
@@ -159,13 +160,9 @@ spdlog::logger* AuditLogger() {
   return logger;
 }
 
-// One line.
-std::string WithoutBreaks(std::string_view message) {
-  std::string line(message);
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return line;
-}
+// Callers choose parts of messages, such as the id of a session: these must neither begin a line of
+// their own nor control the terminal that shows the log.
+std::string Harmless(std::string_view message) { return OneLine(message, message.size()); }
 
 }  // namespace
 
@@ -178,7 +175,7 @@ void Log(LogLevel level, std::string_view message) {
     spdlog::logger* const logger = Logger();
     const spdlog::level::level_enum spdlog_level = ToSpdlog(level);
     if (level == LogLevel::kOff || !logger->should_log(spdlog_level)) return;
-    const std::string line = WithoutBreaks(message);
+    const std::string line = Harmless(message);
     logger->log(spdlog_level, spdlog::string_view_t(line.data(), line.size()));
   } catch (const std::exception&) {
     // No memory: the line is dropped.
@@ -188,7 +185,7 @@ void Log(LogLevel level, std::string_view message) {
 void LogAudit(std::string_view line) {
   try {
     if (!Logger()->should_log(spdlog::level::warn)) return;
-    const std::string text = WithoutBreaks(line);
+    const std::string text = Harmless(line);
     AuditLogger()->log(spdlog::level::warn, spdlog::string_view_t(text.data(), text.size()));
   } catch (const std::exception&) {
     // No memory: the line is dropped.

@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "common/containers": ["common/containers"],
     "common/descriptors": ["common/descriptors"],
     "common/process": ["common/process", "common/descriptors", "common/sync", "common/text", "include", "proto"],
-    "common/log": ["common/log", "common/process"],
+    "common/log": ["common/log", "common/process", "common/text"],
     "common/threads": ["common/threads", "common/log", "common/process", "common/status", "common/sync"],
     "common/clock": ["common/clock", "common/sync", "include"],
     "common/arguments": ["common/arguments"],

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/log/audit_line.h"
 #include "tests/full_stderr.h"
 
 namespace jobscope {
@@ -39,6 +40,25 @@ TEST_F(LogTest, WritesOneLineWithLevelAndMessage) {
   const std::string out = GetCapturedStderr();
   EXPECT_THAT(out, HasSubstr("info: "));
   EXPECT_THAT(out, EndsWith("first second {} %s\n"));
+}
+
+// Session ids, names and texts of callers are quoted in messages. "\xc2\x9b" and "\xe2\x80\xa8" are
+// a control sequence introducer of eight bits and a line separator, in UTF-8.
+TEST_F(LogTest, TextsOfCallersControlNoTerminal) {
+  SetLogLevel(LogLevel::kWarning);
+  const std::string hostile =
+      "a\x1b[2K\v"
+      "b\a\xc2\x9b"
+      "c\xe2\x80\xa8"
+      "d\xff"
+      "e\xc3\xa9";
+  const std::string harmless = "a [2K b  c d?e\xc3\xa9\n";
+  CaptureStderr();
+  Log(LogLevel::kWarning, hostile);
+  LogAudit(hostile);
+  const std::string out = GetCapturedStderr();
+  EXPECT_THAT(out, HasSubstr("warning: " + harmless));
+  EXPECT_THAT(out, EndsWith("audit: " + harmless));
 }
 
 TEST_F(LogTest, IsSilentBelowItsLevel) {
