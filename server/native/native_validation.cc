@@ -112,6 +112,8 @@ absl::StatusOr<StartCommand> ValidateStart(const v1::Start& request, const Start
                        "options.max_duration_ms");
   }
   command.duration = absl::Nanoseconds(static_cast<int64_t>(request.duration_ns()));
+  // The start may lie an hour back, and rings that record continuously may hold that hour.
+  command.max_lookback = absl::Milliseconds(static_cast<int64_t>(context.max_duration_ms));
   if (request.has_steps()) {
     if (request.steps().last() < request.steps().first()) {
       return OutOfRange("start.steps.last", absl::StrCat(request.steps().last()),

@@ -43,8 +43,11 @@ struct StartCommand {
   uint64_t zero_monotonic_ns = 0;   // of the trace; at most the start
   int64_t zero_unix_ns = 0;         // the same zero on the commander's REALTIME
   uint64_t clock_uncertainty_ns = 0;
-  int64_t clock_offset_ns = 0;     // REALTIME here minus the commander's
-  absl::Duration duration;         // zero with a lookback: dump at once
+  int64_t clock_offset_ns = 0;  // REALTIME here minus the commander's
+  absl::Duration duration;      // zero with a lookback: dump at once
+  // A lookback counts from the commanded instant, which may be long past; the trace reaches back no
+  // further than this before the actual start.
+  absl::Duration max_lookback = absl::InfiniteDuration();
   std::optional<StepRange> steps;  // `duration` then bounds waiting and recording together
 };
 

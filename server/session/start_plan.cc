@@ -47,6 +47,7 @@ StartPlan PlanStart(const SessionOptions& options, const TickMap& map, uint64_t 
 StartPlan PlanStart(const StartCommand& command, const TickMap& map, uint64_t ready_ticks) {
   StartPlan plan;
   plan.duration = command.duration;
+  plan.max_lookback = command.max_lookback;
   plan.steps = command.steps;
   plan.keep_zero = true;
   plan.commanded_ticks = map.FromMonotonicNs(command.start_monotonic_ns);
@@ -65,6 +66,8 @@ void AddLookback(absl::Duration lookback, uint64_t oldest_ticks, const TickMap& 
       std::min(plan->commanded_ticks.value_or(plan->zero_ticks), plan->start_ticks);
   uint64_t begin = instant - std::min(instant, TicksIn(lookback, map));
   begin = std::max(begin, oldest_ticks);
+  const uint64_t max_lookback_ticks = TicksIn(plan->max_lookback, map);
+  begin = std::max(begin, plan->start_ticks - std::min(plan->start_ticks, max_lookback_ticks));
   if (plan->keep_zero) begin = std::max(begin, plan->zero_ticks);
   if (begin >= instant) return;
   plan->begin_ticks = begin;

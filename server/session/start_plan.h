@@ -18,10 +18,11 @@ struct StartPlan {
   absl::Duration duration;
   std::optional<StepRange> steps;
   bool keep_zero = false;  // the zero is shared with other workers and must not move
-  std::optional<uint64_t> commanded_ticks;  // the start instant, also if it is past
-  uint64_t start_ticks = 0;                 // recording begins; the duration counts from here
-  uint64_t zero_ticks = 0;                  // of the trace's times
-  uint64_t begin_ticks = 0;                 // of the window: earlier than the start by the lookback
+  absl::Duration max_lookback = absl::InfiniteDuration();  // before start_ticks
+  std::optional<uint64_t> commanded_ticks;                 // the start instant, also if it is past
+  uint64_t start_ticks = 0;  // recording begins; the duration counts from here
+  uint64_t zero_ticks = 0;   // of the trace's times
+  uint64_t begin_ticks = 0;  // of the window: earlier than the start by the lookback
   // End of the window; with a commanded start also the end of the wait for a first step.
   // UINT64_MAX: none, or, by steps, unknown until the window opens.
   uint64_t deadline_ticks = UINT64_MAX;
@@ -40,8 +41,9 @@ StartPlan PlanStart(const SessionOptions& options, const TickMap& map, uint64_t 
 // or the time since which everything is recorded. The zero is the commanded one.
 StartPlan PlanStart(const StartCommand& command, const TickMap& map, uint64_t ready_ticks);
 
-// Moves the window's begin back by `lookback`, but not before `oldest_ticks`, and not before the
-// zero if `keep_zero` is set; otherwise the zero moves along.
+// Moves the window's begin back by `lookback`, but not before `oldest_ticks`, not by more than
+// `max_lookback` before the start, and not before the zero if `keep_zero` is set; otherwise the
+// zero moves along.
 void AddLookback(absl::Duration lookback, uint64_t oldest_ticks, const TickMap& map,
                  StartPlan* plan);
 

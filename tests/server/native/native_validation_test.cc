@@ -105,6 +105,18 @@ TEST(ValidateStartTest, ADumpNeedsALookback) {
   EXPECT_FALSE(ValidateStart(start, context).ok());
 }
 
+TEST(ValidateStartTest, ALookbackEndsAtTheCeilingOnDurations) {
+  StartContext context = Now();
+  context.max_duration_ms = 2'000;
+  context.wanted_lookback = absl::Seconds(1);
+  v1::Start start = ValidStart();
+  start.set_start_monotonic_ns(context.monotonic_ns - 3'000'000'000'000);  // 50 minutes ago
+  start.set_zero_monotonic_ns(start.start_monotonic_ns());
+  const auto command = ValidateStart(start, context);
+  ASSERT_TRUE(command.ok()) << command.status();
+  EXPECT_EQ(command->max_lookback, absl::Seconds(2));
+}
+
 TEST(ValidateArmTest, TheStoreIsNeverMoreThanTheWorkers) {
   CallContext context;
   context.store_bytes = 64 << 20;

@@ -122,6 +122,21 @@ TEST(StartPlanTest, ALateStartLeavesNoGapAfterItsLookback) {
   EXPECT_EQ(plan.lookback_ticks(), 4 * kSecond);
 }
 
+// Rings that record continuously may hold an hour, and a client may name a start that long ago.
+TEST(StartPlanTest, AStartLongPastReachesBackNoFurtherThanAllowed) {
+  StartCommand command = Command(510, 405, absl::Seconds(1));
+  command.max_lookback = absl::Seconds(10);
+  StartPlan plan = PlanStart(command, Map(), 1200 * kSecond);
+  AddLookback(absl::Seconds(4), 0, Map(), &plan);
+  EXPECT_EQ(plan.begin_ticks, 1190 * kSecond);
+  EXPECT_EQ(plan.start_ticks, 1200 * kSecond);
+  EXPECT_EQ(plan.lookback_ticks(), 0u) << "nothing of it is from before the instant";
+
+  plan = PlanStart(command, Map(), 1012 * kSecond);
+  AddLookback(absl::Seconds(4), 0, Map(), &plan);
+  EXPECT_EQ(plan.begin_ticks, 1006 * kSecond) << "a start that is a little late keeps its lookback";
+}
+
 TEST(StartPlanTest, AStepWindowOpens) {
   SessionOptions options;
   options.steps = StepRange{1, 2};
