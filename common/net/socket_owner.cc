@@ -23,8 +23,6 @@
 namespace jobscope {
 namespace {
 
-constexpr uint32_t kNoUser = 65534;  // the kernel's default overflowuid
-
 // One end of a TCP connection. IPv4 as ::ffff:a.b.c.d.
 struct TcpEnd {
   std::array<uint32_t, 4> address = {};  // network byte order
@@ -129,7 +127,7 @@ absl::StatusOr<TcpSocket> SearchProc(const TcpEnd& local, const TcpEnd& remote) 
 // ---- users ----
 
 absl::StatusOr<uid_t> Known(uid_t user) {
-  if (user != kNoUser || AllUsersHaveNumbers("/proc/self/uid_map")) return user;
+  if (!MayLackANumber(user, "/proc/self/uid_map", "/proc/sys/kernel/overflowuid")) return user;
   return absl::UnavailableError("the other end's user is of another user namespace");
 }
 

@@ -21,6 +21,7 @@ namespace {
 // the user is unknown, and the connection refused.
 constexpr size_t kMaxTableBytes = size_t{16} << 20;
 constexpr uint64_t kAllUsers = 4'294'967'295;
+constexpr uint32_t kDefaultOverflowUser = 65534;
 
 std::optional<TcpSocket> ParseLine(absl::string_view line, absl::string_view local,
                                    absl::string_view remote) {
@@ -38,6 +39,19 @@ std::optional<TcpSocket> ParseLine(absl::string_view line, absl::string_view loc
     return std::nullopt;
   }
   return found;
+}
+
+uint32_t OverflowUser(const char* path) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return kDefaultOverflowUser;
+  char text[32];
+  const ssize_t size = read(fd, text, sizeof(text));
+  close(fd);
+  uint32_t number = 0;
+  if (size <= 0 || !absl::SimpleAtoi(absl::string_view(text, static_cast<size_t>(size)), &number)) {
+    return kDefaultOverflowUser;
+  }
+  return number;
 }
 
 }  // namespace
@@ -71,8 +85,8 @@ std::optional<TcpSocket> SearchTable(const char* path, absl::string_view local,
   return std::nullopt;
 }
 
-bool AllUsersHaveNumbers(const char* path) {
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+bool AllUsersHaveNumbers(const char* uid_map_path) {
+  const int fd = open(uid_map_path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   char text[256];
   const ssize_t size = read(fd, text, sizeof(text));
@@ -83,6 +97,10 @@ bool AllUsersHaveNumbers(const char* path) {
                      absl::SkipEmpty());
   uint64_t count = 0;
   return columns.size() == 3 && absl::SimpleAtoi(columns[2], &count) && count == kAllUsers;
+}
+
+bool MayLackANumber(uint32_t user, const char* uid_map_path, const char* overflow_uid_path) {
+  return user == OverflowUser(overflow_uid_path) && !AllUsersHaveNumbers(uid_map_path);
 }
 
 }  // namespace jobscope

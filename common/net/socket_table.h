@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the kernel's tables of TCP sockets and of users: /proc/net/tcp, /proc/self/uid_map.
+// Reads the kernel's tables of TCP sockets and of users: /proc/net/tcp, /proc/self/uid_map,
+// /proc/sys/kernel/overflowuid.
 #ifndef COMMON_NET_SOCKET_TABLE_H_
 #define COMMON_NET_SOCKET_TABLE_H_
 
@@ -24,8 +25,13 @@ std::optional<TcpSocket> SearchTable(const char* path, absl::string_view local,
                                      absl::string_view remote, bool* readable);
 
 // Whether every user of the host has a number in the user namespace of this /proc/self/uid_map, so
-// that 65534 is the user of that number and not one without.
-bool AllUsersHaveNumbers(const char* path);
+// that no number stands for users without one.
+bool AllUsersHaveNumbers(const char* uid_map_path);
+
+// Whether `user` may be a user without a number in the user namespace of this /proc/self/uid_map.
+// The kernel reports all of those as the number in this /proc/sys/kernel/overflowuid: 65534, unless
+// the administrator has set another.
+bool MayLackANumber(uint32_t user, const char* uid_map_path, const char* overflow_uid_path);
 
 }  // namespace jobscope
 

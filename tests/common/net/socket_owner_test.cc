@@ -11,10 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
+
+#include "common/net/socket_table.h"
+#include "tests/temporary_directory.h"
 
 namespace jobscope {
 namespace {
@@ -191,6 +195,28 @@ TEST(UnixSocketOwnerTest, BothEndsAreOfThisUser) {
   unlink(path.c_str());
   EXPECT_EQ(PeerUser(accepted.fd()).value_or(-1), geteuid());
   EXPECT_EQ(PeerUser(caller.fd()).value_or(-1), geteuid());
+}
+
+// The number that the kernel reports for users without one must not pass for the user who has it.
+TEST(SocketOwner, ANumberMayStandForUsersWithoutOne) {
+  const TemporaryDirectory folder;
+  const std::string of_the_host = folder.Write("all", "         0          0 4294967295\n");
+  const std::string of_a_container = folder.Write("some", "         0     100000      65536\n");
+  const std::string absent = folder.path() + "/absent";
+  const auto may_lack = [](uint32_t user, const std::string& uid_map, const std::string& overflow) {
+    return MayLackANumber(user, uid_map.c_str(), overflow.c_str());
+  };
+  const std::string another = folder.Write("another", "99\n");
+  EXPECT_TRUE(may_lack(99, of_a_container, another));
+  EXPECT_TRUE(may_lack(99, absent, another));
+  EXPECT_FALSE(may_lack(99, of_the_host, another));
+  EXPECT_FALSE(may_lack(1000, of_a_container, another));
+  for (const char* junk : {"65534\n", "", "\n", "nobody\n", "-1\n", "4294967296\n"}) {
+    const std::string usual = folder.Write("usual", junk);
+    EXPECT_TRUE(may_lack(65534, of_a_container, usual)) << junk;
+    EXPECT_FALSE(may_lack(1000, of_a_container, usual)) << junk;
+  }
+  EXPECT_TRUE(may_lack(65534, of_a_container, absent));
 }
 
 TEST(SocketOwner, WhatIsNoConnectionIsRefused) {
