@@ -85,7 +85,7 @@ absl::StatusOr<std::string> ReadSmallFile(const FileSetting& file, Openness open
 }
 
 // Parses all certificates of a PEM text, in order.
-std::vector<Certificate> ParseCertificates(const std::string& pem) {
+std::vector<Certificate> ParseCertificates(absl::string_view pem) {
   std::vector<Certificate> certificates;
   BIO* const bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
   if (bio == nullptr) return certificates;
@@ -190,6 +190,14 @@ absl::StatusOr<CertificatePair> ReadCertificatePair(const FileSetting& certifica
   if (status.ok()) status = CheckCertificate(certificate, chain.front().get(), use);
   if (!status.ok()) return status;
   return CertificatePair{*std::move(certificate_pem), *std::move(key_pem)};
+}
+
+absl::Status CheckNotExpired(absl::string_view certificate_pem) {
+  const std::vector<Certificate> chain = ParseCertificates(certificate_pem);
+  if (chain.empty()) return absl::UnauthenticatedError("cannot be read");
+  const absl::Time ends = TimeOf(X509_get0_notAfter(chain.front().get()));
+  if (ends > absl::Now()) return absl::OkStatus();
+  return absl::UnauthenticatedError(absl::StrCat("has expired, at ", Date(ends), ": renew it"));
 }
 
 absl::StatusOr<std::string> ReadAuthorities(const FileSetting& authorities) {

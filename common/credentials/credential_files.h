@@ -52,6 +52,10 @@ struct CertificatePair {
 absl::StatusOr<CertificatePair> ReadCertificatePair(const FileSetting& certificate,
                                                     const FileSetting& key, CertificateUse use);
 
+// Returns OK if the first certificate of a PEM text has not expired. UNAUTHENTICATED gives the
+// reason, as the end of a sentence about "the certificate".
+absl::Status CheckNotExpired(absl::string_view certificate_pem);
+
 // Reads the PEM certificates of one or more CAs from one file. Some may have expired, but not all.
 absl::StatusOr<std::string> ReadAuthorities(const FileSetting& authorities);
 

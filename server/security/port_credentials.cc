@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "common/credentials/credential_files.h"
 #include "common/text/foreign_text.h"
 #include "server/security/audit.h"
 
@@ -40,9 +41,9 @@ std::string CertificateName(const grpc_auth_context* context) {
   return {};
 }
 
-// Checks the token and the certificate's name of every request. gRPC calls it before it looks up
-// the method, on the thread that has read the headers: takes microseconds, and at most once a
-// second a check of a small file.
+// Checks the token, and the certificate's end and name, of every request. gRPC calls it before it
+// looks up the method, on the thread that has read the headers: takes microseconds, and at most
+// once a second a check of a small file.
 class CallerDoor {
  public:
   explicit CallerDoor(CallerChecks checks) : checks_(std::move(checks)) {}
@@ -67,6 +68,7 @@ class CallerDoor {
       if (key == "user-agent") user_agent = View(header->value);
     }
     absl::Status status = CheckToken(given);
+    if (status.ok()) status = CheckCertificate(context);
     if (status.ok() && !HasAllowedName(context)) {
       status = absl::PermissionDeniedError(
           "the name in the caller's certificate is not one that this worker accepts: call with "
@@ -108,6 +110,19 @@ class CallerDoor {
         "(JOBSCOPE_TOKEN_FILE) with the worker's, which may have been replaced");
   }
 
+  // TLS checks a certificate when a session begins. A connection, and by resumption a session, may
+  // last longer than the certificate is valid.
+  static absl::Status CheckCertificate(const grpc_auth_context* context) {
+    grpc_auth_property_iterator values =
+        grpc_auth_context_find_properties_by_name(context, GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    const grpc_auth_property* const shown = grpc_auth_property_iterator_next(&values);
+    if (shown == nullptr) return absl::OkStatus();  // none is required
+    const absl::Status status = CheckNotExpired({shown->value, shown->value_length});
+    return status.ok() ? status
+                       : absl::UnauthenticatedError(
+                             absl::StrCat("the caller's certificate ", status.message()));
+  }
+
   // Any of the certificate's names counts.
   bool HasAllowedName(const grpc_auth_context* context) const {
     if (checks_.allowed_names.any()) return true;
@@ -147,7 +162,8 @@ PortCredentials::PortCredentials(grpc_local_connect_type type, CallerChecks chec
 PortCredentials::~PortCredentials() { grpc_server_credentials_release(credentials_); }
 
 void PortCredentials::CheckCallers(CallerChecks checks) {
-  if (checks.token == nullptr && checks.allowed_names.any()) return;
+  const bool mutual_tls = certificates_ != nullptr && certificates_->asks_callers();
+  if (checks.token == nullptr && !mutual_tls) return;  // allowed names come with mutual TLS only
   grpc_server_credentials_set_auth_metadata_processor(
       credentials_,
       {&CallerDoor::Process, &CallerDoor::Destroy, new CallerDoor(std::move(checks))});
