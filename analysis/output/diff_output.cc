@@ -143,7 +143,9 @@ std::string DiffJson(const RunDiff& diff) {
   root["classes"] = DifferencesJson(diff.classes);
   root["names"] = DifferencesJson(diff.names);
   if (!diff.warnings.empty()) root["warnings"] = diff.warnings;
-  return root.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return EscapeControls(
+             root.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) +
+         "\n";
 }
 
 }  // namespace jobscope::analysis

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/report/input_view.h"
+#include "common/text/foreign_text.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -266,7 +267,8 @@ std::string ReportJson(const Report& report) {
   }
   root["warnings"] = report.warnings;
   root["sure"] = report.sure;
-  return root.dump(2, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace) + "\n";
+  return EscapeControls(root.dump(2, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace)) +
+         "\n";
 }
 
 }  // namespace jobscope::analysis

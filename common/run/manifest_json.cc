@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "common/text/foreign_text.h"
+
 namespace jobscope {
 namespace {
 
@@ -161,7 +163,7 @@ std::string ManifestJson(const Manifest& manifest) {
   json["workers"] = std::move(workers);
   SetUnlessEmpty(&json, "not_sampled", manifest.not_sampled);
   // Texts come from workers: invalid UTF-8 must not end the program with an exception.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return EscapeControls(json.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace jobscope

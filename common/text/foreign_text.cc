@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
 #include "common/text/utf8.h"
 
 namespace jobscope {
@@ -69,6 +70,22 @@ std::string OneLineInColumns(std::string_view text, size_t max_columns) {
 std::string CutText(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
   return std::string(Utf8Prefix(text, max_bytes)).append(kCut);
+}
+
+std::string EscapeControls(std::string_view json) {
+  std::string text;
+  text.reserve(json.size());
+  while (!json.empty()) {
+    const std::string_view piece = json.substr(0, std::max<size_t>(Utf8Length(json), 1));
+    json.remove_prefix(piece.size());
+    const uint32_t character = CodePoint(piece);
+    if (character < 0x7f || MayBePrinted(character)) {
+      text.append(piece);
+    } else {
+      absl::StrAppend(&text, "\\u", absl::Hex(character, absl::kZeroPad4));
+    }
+  }
+  return text;
 }
 
 std::string Printable(absl::string_view text, size_t max_bytes) {

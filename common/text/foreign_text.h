@@ -25,6 +25,10 @@ std::string OneLineInColumns(std::string_view text, size_t max_columns);
 // Cuts `text` likewise, without other changes.
 std::string CutText(std::string_view text, size_t max_bytes);
 
+// Returns JSON that means the same as `json` and cannot control a terminal. Writers of JSON escape
+// control characters up to 0x1f; this escapes the others that OneLine replaces ("\u009b").
+std::string EscapeControls(std::string_view json);
+
 // Returns `text` as printable ASCII, for messages and for fields that must be UTF-8: other bytes
 // become question marks. Text longer than `max_bytes` (default: enough for a name in a message) is
 // cut and ends in "...".

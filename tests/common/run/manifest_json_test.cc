@@ -32,6 +32,21 @@ TEST(ManifestJsonTest, ForeignBytesAreReplacedAndNotThrown) {
   EXPECT_EQ(text.back(), '\n');
 }
 
+// `capture --json` shows it on a terminal, and workers choose the texts.
+TEST(ManifestJsonTest, ForeignTextsControlNoTerminal) {
+  Manifest manifest;
+  manifest.workers.emplace_back();
+  const std::string hostile =
+      "\x1b[2K\x7f\xc2\x9b"
+      "2J";
+  manifest.workers[0].reason = hostile;
+  const std::string text = ManifestJson(manifest);
+  for (const char* control : {"\x1b", "\x7f", "\xc2\x9b"}) {
+    EXPECT_EQ(text.find(control), std::string::npos) << text;
+  }
+  EXPECT_EQ(json::parse(text)["workers"][0]["reason"], hostile);
+}
+
 TEST(ManifestJsonTest, HoldsTheCommonStart) {
   Manifest manifest;
   manifest.start_spread_ns = 40;

@@ -56,6 +56,15 @@ TEST(OneLine, IsCutBetweenCharacters) {
   EXPECT_EQ(CutText("\x80\x80\x80", 2), "\x80\x80...");
 }
 
+TEST(EscapeControls, NothingMovesACursorAndTheTextStaysTheSame) {
+  EXPECT_EQ(EscapeControls("{\n  \"a\": \"\\u001b, ünïcode, 🚀\"\n}"),
+            "{\n  \"a\": \"\\u001b, ünïcode, 🚀\"\n}");
+  EXPECT_EQ(EscapeControls("\"\x7f\xc2\x9b"
+                           "31m\xe2\x80\xae"
+                           "x\xe2\x81\xa6\""),
+            "\"\\u007f\\u009b31m\\u202ex\\u2066\"");
+}
+
 TEST(OneLineInColumns, KeepsTheBeginAndTheEnd) {
   EXPECT_EQ(OneLineInColumns("abcdefghijklmnop", 10), "abcd..mnop");
   EXPECT_EQ(OneLineInColumns("abcdefghij", 10), "abcdefghij");
