@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/process/own_environment.h"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -132,7 +133,7 @@ absl::StatusOr<Variables> ReadOwnEnvironment(absl::Span<const std::string_view> 
   return absl::AbortedError("the environment is being changed");
 }
 
-Variables OwnVariables(absl::Span<const std::string_view> names) {
+Variables CallersVariables(absl::Span<const std::string_view> names) {
   absl::StatusOr<Variables> variables = ReadOwnEnvironment(names);
   if (variables.ok()) return *std::move(variables);
   Variables found;
@@ -143,6 +144,12 @@ Variables OwnVariables(absl::Span<const std::string_view> names) {
     }
   }
   return found;
+}
+
+Variables OwnVariables(absl::Span<const std::string_view> names) {
+  // The caller of a program with more rights could otherwise choose who may connect to it, and
+  // which libraries it loads.
+  return getauxval(AT_SECURE) != 0 ? Variables() : CallersVariables(names);
 }
 
 std::optional<std::string> OwnVariable(const char* name) {

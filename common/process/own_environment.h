@@ -31,7 +31,12 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 absl::StatusOr<Variables> ReadOwnEnvironment(absl::Span<const std::string_view> names);
 
 // Does the same, but uses getenv if the process may not read its own memory, and omits variables
-// that change during each attempt. `names` are zero-terminated.
+// that change during each attempt. `names` are zero-terminated. Use it only for variables that a
+// caller with fewer rights than this program may set.
+Variables CallersVariables(absl::Span<const std::string_view> names);
+
+// Does the same, but returns nothing in a program with more rights than its caller (set-user-ID,
+// file capabilities), like secure_getenv.
 Variables OwnVariables(absl::Span<const std::string_view> names);
 
 // Returns one variable. Nothing: it is not set.
