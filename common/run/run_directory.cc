@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/run/run_directory.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -58,14 +59,23 @@ std::string PartPath(const std::string& run_path, int part) {
 
 mode_t DirectoryMode(mode_t file_mode) { return file_mode | 0700 | ((file_mode & 0444) >> 2); }
 
+// Gives a new directory its mode. By descriptor: where everybody may rename, somebody may have put
+// a link in its place.
+void Share(const std::string& path, mode_t mode) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return;
+  struct stat info {};
+  if (fstat(fd, &info) == 0) {
+    // Inherited: all that is created in a team's logdir belongs to the team's group.
+    (void)!fchmod(fd, mode | (info.st_mode & S_ISGID));
+  }
+  close(fd);
+}
+
 // Creates a directory. False: it exists already.
 absl::StatusOr<bool> MakeDirectory(const std::string& path, mode_t file_mode) {
   if (mkdir(path.c_str(), 0700) == 0) {
-    struct stat info {};
-    if (DirectoryMode(file_mode) != 0700 && stat(path.c_str(), &info) == 0) {
-      // Inherited: all that is created in a team's logdir belongs to the team's group.
-      (void)!chmod(path.c_str(), DirectoryMode(file_mode) | (info.st_mode & S_ISGID));
-    }
+    if (DirectoryMode(file_mode) != 0700) Share(path, DirectoryMode(file_mode));
     return true;
   }
   if (errno == EEXIST) return false;
