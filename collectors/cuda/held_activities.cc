@@ -24,7 +24,7 @@ void HeldActivities::Note(const TimedActivity& timed) {
   const Activity& activity = timed.activity;
   if (activity.correlation == 0) return;
   if (IsDeviceWork(activity.type)) {
-    (void)correlations_.NoteWork(timed, window_.end_ticks);
+    (void)correlations_.NoteWork(timed);
   } else if (activity.type == ActivityType::kApi) {
     const ApiCall& call = calls_.Of(activity.is_driver, activity.call);
     graphs_called_ = graphs_called_ || call.of_graphs;
@@ -40,7 +40,7 @@ void HeldActivities::Lose(LossCause cause, const TimedActivity& timed) {
     ++account_.lost_without_id;
     return;
   }
-  Correlations::Known& known = correlations_.NoteWork(timed, window_.end_ticks);
+  Correlations::Known& known = correlations_.NoteWork(timed);
   if (cause == LossCause::kGpuNoTimestamp) ++known.without_times;
   if (cause == LossCause::kGpuUnfinished) ++known.unfinished;
 }
@@ -133,7 +133,7 @@ void HeldActivities::EmitOne(const TimedActivity& timed) {
 }
 
 void HeldActivities::Close(uint64_t dropped, bool all_came) {
-  const Correlations::AfterTheEnd after = correlations_.LookAfter(window_, all_came);
+  const Correlations::AfterTheEnd after = correlations_.LookAfter(all_came);
   for (const auto& [device, launches] : after.began_after) order_[device].after = launches;
   account_.Close(after, dropped, InFlight() + correlations_.forgotten_launches());
 }

@@ -42,7 +42,7 @@ class HeldActivities {
   void EmitSettled(uint64_t old_ticks, uint64_t now_ticks);
   // Bounds what is known of calls, see Correlations::ForgetOlderThan.
   void ForgetOlderThan(uint64_t oldest_ticks, uint64_t held_ticks) {
-    correlations_.ForgetOlderThan(oldest_ticks, held_ticks, window_);
+    correlations_.ForgetOlderThan(oldest_ticks, held_ticks);
   }
 
   // Closes the account with the launches in the window that have no work. Call it after the last
@@ -57,7 +57,7 @@ class HeldActivities {
   // Number of activities in the window so far.
   uint64_t taken() const { return taken_; }
   // Number of launches in the window whose work has not arrived.
-  uint64_t InFlight() const { return correlations_.InFlight(window_); }
+  uint64_t InFlight() const { return correlations_.InFlight(); }
   size_t bytes() const { return held_.size() * sizeof(TimedActivity); }
   // Whether a call was seen that makes, changes or launches CUDA graphs.
   bool graphs_called() const { return graphs_called_; }
@@ -79,7 +79,7 @@ class HeldActivities {
   SessionAccount& account_;
   std::vector<TimedActivity> held_;
   uint64_t taken_ = 0;
-  Correlations correlations_;
+  Correlations correlations_{&window_};
   std::map<uint32_t, LaunchOrder> order_;  // by device
   std::optional<uint32_t> device_;         // the first one with work
   bool several_devices_ = false;

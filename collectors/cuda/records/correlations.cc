@@ -2,6 +2,8 @@
 #include "collectors/cuda/records/correlations.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 namespace jobscope::cuda {
 namespace {
@@ -10,7 +12,7 @@ namespace {
 constexpr uint32_t kWrongThread = 908;
 
 // Above the first number of ids, old ones are dropped; above the second, all without held
-// activities. An id takes about 80 bytes.
+// activities.
 constexpr size_t kManyIds = 100'000;
 constexpr size_t kTooManyIds = 1'000'000;
 
@@ -20,21 +22,26 @@ bool IsWithin(uint64_t ticks, const Window& window) {
 
 }  // namespace
 
-Correlations::Known& Correlations::NoteWork(const TimedActivity& timed, uint64_t window_end_ticks) {
-  Known& known = known_[timed.activity.correlation];
+Correlations::Known& Correlations::Of(uint32_t correlation) {
+  if (known_.size() >= kMaxIds && !known_.contains(correlation)) ForgetOlderHalf();
+  return known_[correlation];
+}
+
+Correlations::Known& Correlations::NoteWork(const TimedActivity& timed) {
+  Known& known = Of(timed.activity.correlation);
   known.seen_ticks = std::max(known.seen_ticks, timed.start_ticks);
   if (!known.has_work) {
     known.launched = {timed.activity.type, timed.activity.device, timed.name};
   }
   known.has_work = true;
-  known.work_by_end = known.work_by_end || timed.start_ticks <= window_end_ticks;
+  known.work_by_end = known.work_by_end || timed.start_ticks <= window_.end_ticks;
   return known;
 }
 
 void Correlations::NoteCall(const TimedActivity& timed, const ApiCall& call) {
   if (!call.may_have_work) return;
   const Activity& activity = timed.activity;
-  Known& known = known_[activity.correlation];
+  Known& known = Of(activity.correlation);
   known.seen_ticks = std::max(known.seen_ticks, timed.start_ticks);
   const bool first = !known.has_call || (!activity.is_driver && !known.has_runtime_call);
   known.has_call = true;
@@ -67,47 +74,65 @@ bool Correlations::IsSettled(const Activity& activity) const {
   return !known->launches || known->has_work;
 }
 
-bool Correlations::IsMissing(const Known& known, const Window& window) const {
+bool Correlations::IsMissing(const Known& known) const {
   // Recordings of any thread: launches of another one may go into the same graph (autograd's do).
-  return known.launches && !known.has_work && IsWithin(known.call_ticks, window) &&
+  return known.launches && !known.has_work && IsWithin(known.call_ticks, window_) &&
          !recordings_.At(known.call_ticks);
 }
 
-uint64_t Correlations::InFlight(const Window& window) const {
+uint64_t Correlations::InFlight() const {
   return static_cast<uint64_t>(std::count_if(
-      known_.begin(), known_.end(),
-      [this, &window](const auto& entry) { return IsMissing(entry.second, window); }));
+      known_.begin(), known_.end(), [this](const auto& entry) { return IsMissing(entry.second); }));
 }
 
-Correlations::AfterTheEnd Correlations::LookAfter(const Window& window, bool all_came) const {
+Correlations::AfterTheEnd Correlations::LookAfter(bool all_came) const {
   AfterTheEnd after;
   for (const auto& [correlation, known] : known_) {
     if (!known.has_work) continue;
     if (!known.has_call) {
       if (all_came) after.unfinished += known.unfinished;
-    } else if (known.call_ticks > window.end_ticks) {
+    } else if (known.call_ticks > window_.end_ticks) {
       after.without_times += known.without_times;
       after.unfinished += known.unfinished;
-    } else if (IsWithin(known.call_ticks, window) && !known.work_by_end) {
+    } else if (IsWithin(known.call_ticks, window_) && !known.work_by_end) {
       ++after.began_after[known.launched.device];
     }
   }
   return after;
 }
 
-void Correlations::ForgetOlderThan(uint64_t oldest_ticks, uint64_t held_ticks,
-                                   const Window& window) {
-  if (known_.size() < kManyIds) return;
-  const bool too_many = known_.size() >= kTooManyIds;
+template <typename Condition>
+void Correlations::ForgetIf(const Condition& is_old) {
   absl::erase_if(known_, [&](const auto& entry) {
-    const Known& known = entry.second;
-    if (!too_many) {
-      return known.seen_ticks < oldest_ticks && (known.has_work || !known.launches);
-    }
-    if (known.seen_ticks >= held_ticks) return false;
-    forgotten_launches_ += IsMissing(known, window) ? 1 : 0;
+    if (!is_old(entry.second)) return false;
+    forgotten_launches_ += IsMissing(entry.second) ? 1 : 0;
     return true;
   });
+}
+
+void Correlations::ForgetOlderThan(uint64_t oldest_ticks, uint64_t held_ticks) {
+  if (known_.size() < kManyIds) return;
+  if (known_.size() >= kTooManyIds) {
+    ForgetIf([&](const Known& known) { return known.seen_ticks < held_ticks; });
+  } else {
+    ForgetIf([&](const Known& known) {
+      return known.seen_ticks < oldest_ticks && (known.has_work || !known.launches);
+    });
+  }
+}
+
+void Correlations::ForgetOlderHalf() {
+  std::vector<uint64_t> seen;
+  seen.reserve(known_.size());
+  for (const auto& [correlation, known] : known_) seen.push_back(known.seen_ticks);
+  const auto middle = seen.begin() + static_cast<std::ptrdiff_t>(seen.size() / 2);
+  std::nth_element(seen.begin(), middle, seen.end());
+  const uint64_t old_ticks = *middle;
+  ForgetIf([&](const Known& known) {
+    return known.seen_ticks <= old_ticks && (known.has_work || !known.launches);
+  });
+  if (known_.size() <= kMaxIds / 4 * 3) return;
+  ForgetIf([&](const Known& known) { return known.seen_ticks <= old_ticks; });
 }
 
 }  // namespace jobscope::cuda

@@ -19,6 +19,10 @@ namespace jobscope::cuda {
 // the collector's thread.
 class Correlations {
  public:
+  // Bounds the ids, of about 80 bytes each. The pool of buffers holds the records of some six
+  // million calls, which may all be read at once.
+  static constexpr size_t kMaxIds = 1'500'000;
+
   struct Known {
     bool has_work = false;
     bool has_call = false;
@@ -35,8 +39,13 @@ class Correlations {
     uint32_t unfinished = 0;
   };
 
-  // Notes an activity with a correlation id.
-  Known& NoteWork(const TimedActivity& timed, uint64_t window_end_ticks);
+  // `window` must outlive this object.
+  explicit Correlations(const Window* window) : window_(*window) {}
+
+  // Notes an activity with a correlation id. At kMaxIds, forgets the older half of the ids before;
+  // of launches whose work is still to come only if the other ids are few. The result is valid
+  // until the next call.
+  Known& NoteWork(const TimedActivity& timed);
   // Ignores calls that never have work.
   void NoteCall(const TimedActivity& timed, const ApiCall& call);
   // Returns null if nothing is known under that id.
@@ -46,7 +55,7 @@ class Correlations {
 
   // Returns the number of launches in the window that should have run but whose work has no record
   // yet.
-  uint64_t InFlight(const Window& window) const;
+  uint64_t InFlight() const;
   struct AfterTheEnd {
     // Records of work launched after the window, and so outside of it, that were counted as lost
     // before that was known.
@@ -57,19 +66,25 @@ class Correlations {
   };
   // `all_came`: work that had not begun by the end of tracing, and whose call is unknown, is of a
   // call that had not returned then, and so of one that began after the window.
-  AfterTheEnd LookAfter(const Window& window, bool all_came) const;
+  AfterTheEnd LookAfter(bool all_came) const;
 
   size_t size() const { return known_.size(); }
   // If there are many ids, forgets those last seen before `oldest_ticks`, except launches whose
   // work is still to come. If there are too many, forgets all last seen before `held_ticks`.
-  void ForgetOlderThan(uint64_t oldest_ticks, uint64_t held_ticks, const Window& window);
+  void ForgetOlderThan(uint64_t oldest_ticks, uint64_t held_ticks);
   // Returns how many launches in the window were forgotten before their work came.
   uint64_t forgotten_launches() const { return forgotten_launches_; }
 
  private:
   // Returns whether it is a launch in the window that should have run but whose work has no record.
-  bool IsMissing(const Known& known, const Window& window) const;
+  bool IsMissing(const Known& known) const;
+  // Returns what is known under that id; makes it if there is nothing.
+  Known& Of(uint32_t correlation);
+  void ForgetOlderHalf();
+  template <typename Condition>
+  void ForgetIf(const Condition& is_old);
 
+  const Window& window_;
   HashMap<uint32_t, Known> known_;
   GraphRecordings recordings_;
   uint64_t forgotten_launches_ = 0;
