@@ -27,13 +27,22 @@ Correlations::Known& Correlations::Of(uint32_t correlation) {
   return known_[correlation];
 }
 
+// Before CUPTI 13.1 update 1, nodes of graphs may have the ids of other calls (docs/cuda.md).
+void Correlations::NoteRun(const Known& known) {
+  if (known.has_call && known.has_work && known.of_graphs == known.work_in_graph) {
+    recordings_.NoteRun(known.thread, known.call_ticks);
+  }
+}
+
 Correlations::Known& Correlations::NoteWork(const TimedActivity& timed) {
   Known& known = Of(timed.activity.correlation);
   known.seen_ticks = std::max(known.seen_ticks, timed.start_ticks);
   if (!known.has_work) {
     known.launched = {timed.activity.type, timed.activity.device, timed.name};
+    known.work_in_graph = timed.activity.graph != 0;
+    known.has_work = true;
+    NoteRun(known);
   }
-  known.has_work = true;
   known.work_by_end = known.work_by_end || timed.start_ticks <= window_.end_ticks;
   return known;
 }
@@ -57,6 +66,9 @@ void Correlations::NoteCall(const TimedActivity& timed, const ApiCall& call) {
   if (first) {
     known.call_start_ns = activity.start_ns;
     known.call_ticks = timed.start_ticks;
+    known.thread = activity.thread;
+    known.of_graphs = call.of_graphs;
+    NoteRun(known);
   }
 }
 

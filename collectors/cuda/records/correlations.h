@@ -28,9 +28,13 @@ class Correlations {
     bool has_call = false;
     bool has_runtime_call = false;
     bool launches = false;
+    // The call makes, changes or launches CUDA graphs; its first work is of a graph.
+    bool of_graphs = false;
+    bool work_in_graph = false;
     // Some of the work began before the end of the window, or has no timestamps.
     bool work_by_end = false;
     Launched launched;
+    uint32_t thread = 0;  // of the call
     uint64_t call_start_ns = 0;
     uint64_t call_ticks = 0;
     uint64_t seen_ticks = 0;
@@ -80,6 +84,8 @@ class Correlations {
   bool IsMissing(const Known& known) const;
   // Returns what is known under that id; makes it if there is nothing.
   Known& Of(uint32_t correlation);
+  // Notes that a call ran something, once both are known.
+  void NoteRun(const Known& known);
   void ForgetOlderHalf();
   template <typename Condition>
   void ForgetIf(const Condition& is_old);

@@ -21,7 +21,21 @@ struct LooseCall {
 void GraphRecordings::Note(uint32_t thread, uint64_t ticks, bool begins) {
   if (count_ >= kMaxCalls) return;
   ++count_;
-  calls_[thread][ticks] = begins;
+  calls_[thread][ticks] = begins ? Call::kBegin : Call::kEnd;
+  matched_ = false;
+}
+
+void GraphRecordings::NoteRun(uint32_t thread, uint64_t ticks) {
+  const auto found = calls_.find(thread);
+  if (found == calls_.end()) return;
+  Calls& calls = found->second;
+  const auto next = calls.upper_bound(ticks);
+  if (next == calls.begin()) return;
+  const auto last = std::prev(next);
+  if (last->second != Call::kBegin || last->first == ticks) return;
+  // The first one after the begin counts.
+  if (next != calls.end() && next->second == Call::kRun) calls.erase(next);
+  calls[ticks] = Call::kRun;
   matched_ = false;
 }
 
@@ -30,15 +44,20 @@ void GraphRecordings::Match() const {
   std::vector<LooseCall> loose;
   for (const auto& [thread, calls] : calls_) {
     for (auto call = calls.begin(); call != calls.end(); ++call) {
+      if (call->second == Call::kRun) continue;
+      if (call->second == Call::kEnd) {
+        loose.push_back({call->first, false, call == calls.begin() ? 0 : call->first});
+        continue;
+      }
       const auto next = std::next(call);
       const uint64_t next_ticks = next == calls.end() ? UINT64_MAX : next->first;
-      if (call->second && next != calls.end() && !next->second) {
-        times_.emplace_back(call->first, next_ticks);
-        call = next;
-      } else if (call->second) {
-        loose.push_back({call->first, true, next_ticks});
+      // A thread may also launch into another stream while it records.
+      const auto end = next != calls.end() && next->second == Call::kRun ? std::next(next) : next;
+      if (end != calls.end() && end->second == Call::kEnd) {
+        times_.emplace_back(call->first, end->first);
+        call = end;
       } else {
-        loose.push_back({call->first, false, call == calls.begin() ? 0 : call->first});
+        loose.push_back({call->first, true, next_ticks});
       }
     }
   }

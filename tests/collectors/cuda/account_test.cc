@@ -13,7 +13,6 @@
 #include <cstring>
 #include <memory>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "collectors/cuda/tracing/buffer_pool.h"
@@ -67,11 +66,6 @@ using cuda::RealtimeNs;
 
 class CudaAccountTest : public CudaCollectorTest {
  protected:
-  static void Call(uint32_t which, uint32_t result = 0) {
-    Activity api = FakeGpu::Call(which, FakeGpu::NextCorrelation(), RealtimeNs());
-    api.result = result;
-    gpu().Emit(api);
-  }
   static constexpr uint32_t kKindOverhead = 17;
   static Bytes Overhead() {
     Activity overhead;
@@ -121,54 +115,6 @@ TEST_F(CudaAccountTest, WhatLiesOutsideOfTheWindowIsCountedAndWhatCrossesItsEdge
   EXPECT_EQ(clipped.ints.at("truncated"), 1);
   EXPECT_LT(clipped.ints.at("true_start_ns"), 0);
   EXPECT_GT(clipped.ints.at("true_end_ns"), 0);
-}
-
-TEST_F(CudaAccountTest, LaunchesThatRunNothingAreNoLosses) {
-  Begin();
-  gpu().Launch(kAdd);
-  // A graph is recorded: by this thread, while another one launches into it.
-  Call(cuda::kStreamBeginCaptureCall);
-  Call(cuda::kLaunchKernelCall);
-  std::thread([] { Call(cuda::kLaunchKernelCall); }).join();
-  Call(cuda::kStreamEndCaptureCall);
-  // It failed.
-  Call(cuda::kLaunchKernelCall, 98);
-  // After the end of the recording a launch is one.
-  Call(cuda::kLaunchKernelCall);
-  Finish();
-  session().ExpectIdentity();
-  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 1)));
-}
-
-// In CUDA's relaxed mode.
-TEST_F(CudaAccountTest, ARecordingThatAnotherThreadEndsHidesNoLaterLoss) {
-  Begin();
-  Call(cuda::kLaunchKernelCall);
-  Call(cuda::kStreamBeginCaptureCall);
-  Call(cuda::kLaunchKernelCall);
-  std::thread([] { Call(cuda::kStreamEndCaptureCall); }).join();
-  Call(cuda::kLaunchKernelCall);
-  Finish();
-  session().ExpectIdentity();
-  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kGpuUnfinished, 2)));
-}
-
-// cudaErrorStreamCaptureInvalidated and ...Unjoined end a recording; ...WrongThread does not.
-TEST_F(CudaAccountTest, AGraphRecordingThatFailsHidesNoLaterLoss) {
-  for (const auto& [result, lost] : {std::pair{901u, 1u}, {904u, 1u}, {908u, 0u}}) {
-    SCOPED_TRACE(result);
-    driver_.reset();
-    Begin();
-    Call(cuda::kStreamBeginCaptureCall);
-    Call(cuda::kStreamEndCaptureCall, result);
-    Call(cuda::kLaunchKernelCall);
-    Finish();
-    session().ExpectIdentity();
-    const auto& losses = session().report().lost_by_cause;
-    EXPECT_EQ(
-        losses.count(LossCause::kGpuUnfinished) == 0 ? 0 : losses.at(LossCause::kGpuUnfinished),
-        lost);
-  }
 }
 
 TEST_F(CudaAccountTest, EveryLossIsCountedByItsCause) {

@@ -69,6 +69,34 @@ TEST_F(GraphRecordingsTest, WithoutAnEndOneLastsUntilTheNext) {
   ExpectNotAt({99, 210, 1000});
 }
 
+TEST_F(GraphRecordingsTest, WithoutAnEndOneLastsUntilItsThreadRunsSomething) {
+  recordings_.NoteRun(1, 50);  // before any recording
+  recordings_.Note(1, 100, kBegin);
+  recordings_.NoteRun(1, 90);
+  recordings_.NoteRun(2, 110);  // another thread
+  ExpectAt({100, 1000});
+  for (const uint64_t ticks : {150, 130, 170}) recordings_.NoteRun(1, ticks);
+  ExpectAt({100, 129});
+  ExpectNotAt({99, 130, 1000});
+  recordings_.Note(1, 200, kBegin);
+  ExpectAt({200, 1000});
+  ExpectNotAt({130, 199});
+}
+
+// Its thread launched into another stream meanwhile.
+TEST_F(GraphRecordingsTest, AnEndCountsMoreThanWhatRanBefore) {
+  recordings_.Note(1, 100, kBegin);
+  recordings_.NoteRun(1, 150);
+  recordings_.Note(1, 200, kEnd);
+  ExpectAt({100, 160, 199});
+  ExpectNotAt({200, 1000});
+  recordings_.Note(2, 300, kBegin);
+  recordings_.NoteRun(2, 350);
+  recordings_.Note(3, 400, kEnd);  // in CUDA's relaxed mode
+  ExpectAt({300, 360, 399});
+  ExpectNotAt({400, 1000});
+}
+
 TEST_F(GraphRecordingsTest, WithoutABeginOnlyTheFirstHasLastedSinceBefore) {
   recordings_.Note(1, 100, kEnd);
   recordings_.Note(1, 200, kEnd);
