@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "collectors/cuda/discarded_records.h"
 #include "collectors/cuda/records/record.h"
 #include "collectors/cuda/records/record_walk.h"
 #include "collectors/cuda/tracing/state_log.h"
@@ -35,9 +36,9 @@ bool BufferReader::Read(absl::Duration budget, size_t most_held_bytes) {
     // Also if memory runs out: the process has no other buffers.
     const absl::Cleanup free = [&] { pool_.Free(full->slot); };
     if (full->discard) {
-      account_.discarded_records += DiscardRecords(*full);
+      account_.discarded_records += DiscardRecords(api_, *full);
     } else if (StateLog::Get().fatal()) {
-      account_.unread_records += DiscardRecords(*full);
+      account_.unread_records += DiscardRecords(api_, *full);
     } else {
       ReadRecords(*full);
     }
@@ -49,22 +50,8 @@ bool BufferReader::Read(absl::Duration budget, size_t most_held_bytes) {
 uint64_t BufferReader::Discard() {
   uint64_t records = 0;
   while (const auto full = pool_.TakeFull()) {
-    records += DiscardRecords(*full);
+    records += DiscardRecords(api_, *full);
     pool_.Free(full->slot);
-  }
-  return records;
-}
-
-uint64_t BufferReader::DiscardRecords(const BufferPool::Full& buffer) const {
-  if (StateLog::Get().fatal()) return CountRecords(buffer.data, buffer.bytes, api_->version);
-  uint64_t records = 0;
-  RecordWalk walk(api_, buffer.data, buffer.bytes);
-  for (; walk.Next(); ++records) {
-    Activity activity;
-    if (!buffer.shared &&
-        ParseRecord(walk.record(), walk.left(), api_->version, &activity) == ParseResult::kOk) {
-      std::free(activity.details);
-    }
   }
   return records;
 }

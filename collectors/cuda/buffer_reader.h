@@ -44,10 +44,6 @@ class BufferReader {
 
  private:
   void ReadRecords(const BufferPool::Full& buffer);
-  // Frees what the records own, except in a shared buffer. Returns their number. Once CUPTI has
-  // failed, does without it: frees nothing, and counts up to the first record whose size is
-  // unknown.
-  uint64_t DiscardRecords(const BufferPool::Full& buffer) const;
   void TakeRecord(const uint8_t* record, size_t bytes);
   void NoteUnknown(const uint8_t* record, size_t bytes);
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "collectors/cuda/discarded_records.h"
 #include "collectors/cuda/libraries/driver_api.h"
 #include "collectors/cuda/libraries/loader.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
@@ -123,6 +124,7 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
   tracing.unified_memory = options_.unified_memory;
   tracing.driver_version = driver.driver_version;
   tracing.device_buffer_bytes = options_.device_buffer_bytes;
+  tracing.discard_kept = [api] { cuda::DiscardKept(api); };
   auto session =
       std::make_unique<cuda::CudaSession>(request, api, uses_tsc_, tracing, options_.limits,
                                           options_.steps, calls_, options_.finalize, graphs_seen_);

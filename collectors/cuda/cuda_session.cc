@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "collectors/cuda/discarded_records.h"
 #include "collectors/cuda/session_warnings.h"
 #include "collectors/cuda/tracing/left_kinds.h"
 #include "collectors/cuda/tracing/state_log.h"
@@ -73,6 +74,7 @@ CudaSession::~CudaSession() {
 absl::Status CudaSession::Arm() {
   (void)pool_.ForgetShortage();
   (void)reader_.Discard();  // buffers that an earlier session left behind
+  DiscardKept(api_);
   pool_.SetMode(BufferPool::Mode::kArmed);
   const absl::Status status = tracing_.Begin(limits_.begin);
   if (!status.ok()) {

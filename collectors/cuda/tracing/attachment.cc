@@ -201,6 +201,12 @@ void Attachment::End(bool all_came) {
 
 // Another profiler may register its callbacks next, and would get them.
 void Attachment::TakeBack() {
+  FlushUntilBack();
+  BufferPool::Get().StopKeeping();
+  if (options_.discard_kept) options_.discard_kept();
+}
+
+void Attachment::FlushUntilBack() {
   BufferPool& pool = BufferPool::Get();
   if (LeftKinds::Get().kernels_stay() && !pool.null_is_safe()) return;
   for (int round = 0; pool.HasLent(); ++round) {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct TracingOptions {
   int driver_version = 0;
   // Cap of CUPTI's memory on the GPU per context; its own limit is about 800 MB.
   uint64_t device_buffer_bytes = uint64_t{64} << 20;
+  // Empties the buffers that the pool has kept. Called on the thread of the calls.
+  std::function<void()> discard_kept;
 };
 
 // Attaches CUPTI to the process and detaches it. Each function may hang: Tracing runs them on a
@@ -73,8 +76,9 @@ class Attachment {
   void QuietNoisyCalls() const;
   void Disable();
   // Takes from CUPTI the buffers that it holds, by force only if it still holds some after a short
-  // time. Call it when the pool is idle and gives no others.
+  // time, and frees what their records own. Call it when the pool is idle and gives no others.
   void TakeBack();
+  void FlushUntilBack();
   void Unsubscribe();
   // Returns false if CUPTI stays in the process, with a warning if that was not known before.
   bool Finalize(absl::Duration wait);

@@ -60,6 +60,9 @@ bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::s
 
 void BufferPool::SetMode(Mode mode) {
   if (mode == Mode::kRecording) late_before_.store(UINT64_MAX, std::memory_order_relaxed);
+  if (mode == Mode::kIdle && mode_.load(std::memory_order_relaxed) == Mode::kRecording) {
+    keep_before_.store(Mark(), std::memory_order_release);
+  }
   mode_.store(mode, std::memory_order_seq_cst);
 }
 
@@ -80,12 +83,12 @@ void BufferPool::Hand(size_t slot, uint8_t** buffer, size_t* size) {
   *size = kBufferBytes;
 }
 
-std::optional<size_t> BufferPool::OldestFull() const {
+std::optional<size_t> BufferPool::Oldest(State state) const {
   std::optional<size_t> oldest;
   uint64_t oldest_order = UINT64_MAX;
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
-    if (slots_[slot].state.load(std::memory_order_acquire) != kFull) continue;
+    if (slots_[slot].state.load(std::memory_order_acquire) != state) continue;
     const uint64_t order = slots_[slot].order.load(std::memory_order_relaxed);
     if (order < oldest_order) {
       oldest_order = order;
@@ -112,7 +115,7 @@ void BufferPool::Request(uint8_t** buffer, size_t* size, size_t* max_records) {
   }
   if (pool.mode_.load(std::memory_order_relaxed) == Mode::kArmed) {
     for (int tries = 0; tries < 4; ++tries) {
-      const std::optional<size_t> oldest = pool.OldestFull();
+      const std::optional<size_t> oldest = pool.Oldest(kFull);
       if (!oldest.has_value()) break;
       if (!pool.Claim(*oldest, kFull)) continue;
       pool.recycled_.fetch_add(1, std::memory_order_relaxed);
@@ -154,20 +157,26 @@ void BufferPool::Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffe
     if (slot.state.compare_exchange_strong(state, kFull, std::memory_order_acq_rel)) return;
   }
   while (state == kLent || state == kOverdue || state == kForsaken) {
-    if (!slot.state.compare_exchange_weak(state, kFree, std::memory_order_acq_rel)) continue;
-    const bool of_session = state != kLent || slot.lent_at.load(std::memory_order_relaxed) <
-                                                  pool.late_before_.load(std::memory_order_relaxed);
+    const uint64_t lent_at = slot.lent_at.load(std::memory_order_relaxed);
+    const bool keep = valid != 0 && state != kForsaken &&
+                      lent_at < pool.keep_before_.load(std::memory_order_acquire);
+    if (keep) slot.valid.store(std::min(valid, kBufferBytes), std::memory_order_relaxed);
+    if (!slot.state.compare_exchange_weak(state, keep ? kKept : kFree, std::memory_order_acq_rel)) {
+      continue;
+    }
+    const bool of_session =
+        state != kLent || lent_at < pool.late_before_.load(std::memory_order_relaxed);
     if (valid != 0 && of_session) pool.late_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
 }
 
-std::optional<BufferPool::Full> BufferPool::TakeFull() {
+std::optional<BufferPool::Full> BufferPool::Take(State state) {
   // Application threads reuse full buffers only before the start.
   while (true) {
-    const std::optional<size_t> oldest = OldestFull();
+    const std::optional<size_t> oldest = Oldest(state);
     if (!oldest.has_value()) return std::nullopt;
-    uint32_t expected = kFull;
+    uint32_t expected = state;
     if (!slots_[*oldest].state.compare_exchange_strong(expected, kReading,
                                                        std::memory_order_acq_rel)) {
       continue;

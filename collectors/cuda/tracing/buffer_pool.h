@@ -32,7 +32,8 @@ class BufferPool {
   static constexpr size_t kDiscardBuffers = 8;
 
   enum class Mode {
-    kIdle,       // no session: returned buffers are discarded, and CUPTI gets none if null is safe
+    kIdle,       // no session: returned buffers are kept for TakeKept, or discarded, and CUPTI gets
+                 // none if null is safe
     kArmed,      // before the start: if no buffer is free, the oldest records are discarded
     kRecording,  // if no buffer is free, new records are lost
   };
@@ -51,6 +52,9 @@ class BufferPool {
   // Ends recording: the pool is idle. What CUPTI got before `mark` and returns from now on counts
   // as late.
   void EndRecording(uint64_t mark);
+  // From the end of recording on, records that come back are in no trace, but may own memory: the
+  // pool keeps the buffers that CUPTI got before, until StopKeeping. Any thread.
+  void StopKeeping() { keep_before_.store(0, std::memory_order_release); }
   bool null_is_safe() const { return null_is_safe_.load(std::memory_order_relaxed); }
 
   static void Request(uint8_t** buffer, size_t* size, size_t* max_records);
@@ -65,7 +69,9 @@ class BufferPool {
     bool shared = false;
   };
   // Takes the oldest returned buffer; it belongs to the caller until Free.
-  std::optional<Full> TakeFull();
+  std::optional<Full> TakeFull() { return Take(kFull); }
+  // The same for the buffers that the pool has kept. This and Free: any thread.
+  std::optional<Full> TakeKept() { return Take(kKept); }
   void Free(size_t slot);
   // Stops waiting for the buffers with records that CUPTI holds: LentWithRecords ignores them until
   // they are returned, which counts as late. Returns their number.
@@ -104,7 +110,8 @@ class BufferPool {
 
  private:
   // kOverdue: lent, and written off.
-  enum State : uint32_t { kFree, kLent, kFull, kReading, kOverdue, kForsaken };
+  // kKept: returned after the recording.
+  enum State : uint32_t { kFree, kLent, kFull, kReading, kOverdue, kForsaken, kKept };
   struct Slot {
     std::atomic<uint32_t> state{kFree};
     std::atomic<uint64_t> order{0};  // of completion
@@ -123,7 +130,8 @@ class BufferPool {
   // Changes a slot from `from` to kLent.
   bool Claim(size_t slot, uint32_t from);
   void Hand(size_t slot, uint8_t** buffer, size_t* size);
-  std::optional<size_t> OldestFull() const;
+  std::optional<size_t> Oldest(State state) const;
+  std::optional<Full> Take(State state);
   void ForsakeLent();
   bool HoldsRecords(size_t slot) const;
   // Returns the number of bytes up to the last one that is not 0.
@@ -140,6 +148,7 @@ class BufferPool {
   std::atomic<uint64_t> next_order_{1};
   std::atomic<uint64_t> next_lent_{1};
   std::atomic<uint64_t> late_before_{0};  // in the order of next_lent_
+  std::atomic<uint64_t> keep_before_{0};  // in the same order
   std::array<Slot, kMaxBuffers + kDiscardBuffers> slots_;
 
   uint64_t times_forsaken_ = 0;  // used only by the collector's thread

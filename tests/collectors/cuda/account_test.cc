@@ -335,6 +335,41 @@ TEST_F(CudaAccountTest, DetailsOfOverheadsInDiscardBuffersAreNotLeaked) {
   EXPECT_EQ(details_count, 0);
 }
 
+// With work of after the end, CUPTI withholds a buffer, until the pool takes it back.
+TEST_F(CudaAccountTest, DetailsOfOverheadsInBuffersThatAreTakenBackAreNotLeaked) {
+  Begin();
+  gpu().Launch(kAdd);
+  void* const held = gpu().Take();
+  ASSERT_NE(held, nullptr);
+  const Bytes record = Overhead();
+  gpu().Hang("cuptiActivityFlushAll:forced");
+  std::thread cupti([&] {
+    EXPECT_EQ(gpu().AwaitHang(), 1);  // the capture has ended
+    gpu().Return(held, record.data(), record.size());
+    gpu().Release();
+  });
+  Finish();
+  cupti.join();
+  session().ExpectIdentity();
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+  EXPECT_EQ(details_count, 0);
+}
+
+TEST_F(CudaAccountTest, DetailsOfOverheadsThatComeBackAfterAHangAreNotLeaked) {
+  ExpectHangAtEnd();
+  Begin();
+  EXPECT_NE(gpu().LaunchPending(kAdd), 0u);  // CUPTI withholds the buffer
+  const Bytes record = Overhead();
+  EXPECT_NE(gpu().EmitBytes(record), 0u);
+  gpu().Hang("cuptiActivityFlushAll");
+  session().Stop();
+  EXPECT_EQ(session().report().state, CollectorState::kDegraded);
+  EXPECT_EQ(details_count, 1);
+  gpu().Release();
+  ExpectUnsubscribed();
+  EXPECT_EQ(details_count, 0);
+}
+
 // Two threads of CUPTI write to the same one, and what one has returned the other may return again.
 TEST_F(CudaAccountTest, DetailsOfOverheadsInASharedDiscardBufferAreNotFreed) {
   options_.cupti_library = UseVersion(22);

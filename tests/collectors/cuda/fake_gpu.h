@@ -106,6 +106,7 @@ class FakeGpu {
     const Bytes bytes = Encode(activity, version_);
     return emit_(bytes.data(), bytes.size());
   }
+  uint64_t EmitBytes(const Bytes& bytes) { return emit_(bytes.data(), bytes.size()); }
   bool Deliver(const Bytes& bytes) { return deliver_(bytes.data(), bytes.size()) != 0; }
   void HoldBack(const Bytes& bytes) { hold_back_(bytes.data(), bytes.size()); }
 

@@ -30,6 +30,8 @@ class BufferPoolTest : public ::testing::Test {
   void TearDown() override {
     pool_.SetMode(BufferPool::Mode::kIdle);
     while (const auto full = pool_.TakeFull()) pool_.Free(full->slot);
+    pool_.StopKeeping();
+    while (const auto kept = pool_.TakeKept()) pool_.Free(kept->slot);
     pool_.ReleaseMemory();
     EXPECT_EQ(pool_.LentWithRecords(), 0u);
   }
@@ -163,12 +165,40 @@ TEST_F(BufferPoolTest, BeforeTheStartTheOldestRecordsMakeRoom) {
   pool_.Free(oldest->slot);
 }
 
-TEST_F(BufferPoolTest, WhatComesBackLateIsCountedAndThrownAway) {
+// Its records may own memory.
+TEST_F(BufferPoolTest, WhatComesBackLateIsCountedAndKeptForAWhile) {
   uint8_t* const late = Request();
+  uint8_t* const empty = Request();
+  uint8_t* const later = Request();
   pool_.SetMode(BufferPool::Mode::kIdle);
   Complete(late, 10);
+  Complete(empty, 0);
   EXPECT_FALSE(pool_.TakeFull().has_value());
   EXPECT_EQ(pool_.TakeCounts().late, 1u);
+  const auto kept = pool_.TakeKept();
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_EQ(kept->data, late);
+  EXPECT_EQ(kept->bytes, 10u);
+  pool_.Free(kept->slot);
+  pool_.StopKeeping();
+  Complete(later, 10);
+  EXPECT_FALSE(pool_.TakeKept().has_value());
+  EXPECT_EQ(pool_.TakeCounts().late, 1u);
+  pool_.SetMode(BufferPool::Mode::kArmed);
+  for (size_t i = 0; i < kBuffers; ++i) EXPECT_NE(Request(), nullptr);  // all are free
+  EXPECT_EQ(pool_.TakeCounts().recycled, 0u);
+  for (uint8_t* const buffer : {late, empty, later}) Complete(buffer, 0);
+  Complete(late + (kBuffers - 1) * BufferPool::kBufferBytes, 0);
+}
+
+// CUPTI got them from nobody's recording: kernels that stay traced would fill the pool.
+TEST_F(BufferPoolTest, WhatCuptiGotAfterTheRecordingIsNotKept) {
+  std::string error;
+  ASSERT_TRUE(pool_.Prepare(kBuffers, 0, /*null_is_safe=*/false, &error));
+  pool_.SetMode(BufferPool::Mode::kIdle);
+  for (size_t i = 0; i < 2 * kBuffers; ++i) Complete(Request(), 10);
+  EXPECT_FALSE(pool_.TakeKept().has_value());
+  EXPECT_EQ(pool_.TakeCounts().discarded, 0u);
 }
 
 TEST_F(BufferPoolTest, StrangePointersAreCounted) {
@@ -254,6 +284,7 @@ TEST_F(BufferPoolTest, BuffersReturnedWhileTheyAreWrittenOffAreReadOrLate) {
     }
     cupti.join();
     EXPECT_FALSE(pool_.TakeFull().has_value());
+    if (const auto kept = pool_.TakeKept()) pool_.Free(kept->slot);
     EXPECT_EQ(read + pool_.TakeCounts().late, 1u);
   }
 }
