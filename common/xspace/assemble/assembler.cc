@@ -34,7 +34,8 @@ constexpr uint64_t kPartTextRoom = 256;
 // The stat of a launch that XProf takes for its GPU's index among the GPU planes of the file.
 constexpr std::string_view kGpuOfLaunch = "device_id";
 // Its name in a part that lacks one of these planes, where the index may mean another one: XProf
-// then shows no Launch Stats instead of those of another GPU. Of the same length: sizes stay.
+// then shows no Launch Stats instead of those of another GPU. Of the same length: sizes stay. All
+// parts lack a plane whose events were all refused: its index was given before that was known.
 constexpr std::string_view kGpuOfLaunchInTrace = "gpu_index";
 static_assert(kGpuOfLaunch.size() == kGpuOfLaunchInTrace.size());
 
@@ -46,7 +47,7 @@ struct Layout {
     std::vector<uint64_t> line_event_bytes;
   };
   std::vector<Plane> planes;
-  bool lacks_gpu = false;  // a GPU plane that another part has
+  bool lacks_gpu = false;  // a GPU plane of the items
   uint64_t size_bytes = 0;
   uint64_t events = 0;
 };
@@ -147,6 +148,7 @@ std::string Assembler::State::PartText(size_t part) const {
 Layout Assembler::State::Measure(size_t index_of_part) const {
   const Part& part = parts[index_of_part];
   Layout layout;
+  layout.lacks_gpu = output.lacks_gpu;
   layout.size_bytes =
       errors.size() + warnings.size() + hostnames.size() + PartText(index_of_part).size();
   for (const OutputPlane& plane : output.planes) {

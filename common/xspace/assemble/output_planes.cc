@@ -135,7 +135,10 @@ OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::optional<int64_t> zer
     max_id = std::max(max_id, indexed.id);
     OutputPlane plane = MakePlane(indexed, rank);
     // XProf shows no steps at all if there is a GPU plane without events.
-    if (plane.needs_events && !HasEvents(indexed)) continue;
+    if (plane.needs_events && !HasEvents(indexed)) {
+      output.lacks_gpu = true;
+      continue;
+    }
     if (indexed.name == kTaskEnvironment) {
       has_environment = true;
       plane.extra = EnvironmentStats(index, zero_unix_ns, indexed.stat_names.size() + 1);

@@ -37,6 +37,7 @@ struct OutputRawPlane {
 struct OutputPlanes {
   std::vector<OutputPlane> planes;
   std::vector<OutputRawPlane> raw_planes;  // in the first part
+  bool lacks_gpu = false;                  // a GPU plane of the items has no events at all
 };
 
 // Decides which planes a trace has and under which names: each name once, no GPU plane without

@@ -131,6 +131,34 @@ TEST_F(EventWriterTest, APlaneIsNumberedOnceItIsDeclared) {
   }
 }
 
+// The store is full when the plane's first line comes: the plane has a number, and the file lacks
+// it.
+TEST_F(EventWriterTest, APlaneWhoseEventsWereAllRefusedGivesItsNumberToNoOther) {
+  TimedActivity kernel = At(ActivityType::kKernel, 100);
+  sink_.refused = {xspace::ItemKind::kLine};
+  writer_.Device(kernel, nullptr);
+  sink_.refused.clear();
+  kernel.activity.device = 1;
+  writer_.Device(kernel, nullptr);
+  Launched launched;
+  launched.device = 1;
+  writer_.Api(At(ActivityType::kApi, 50), &launched, nullptr);
+  const tensorflow::profiler::XSpace space = Read();
+  EXPECT_EQ(writer_.refused(), 1u);
+  int gpus = 0;
+  std::vector<std::string> stats;
+  for (const auto& plane : space.planes()) {
+    gpus += plane.name().rfind("/device:GPU:", 0) == 0 ? 1 : 0;
+    if (plane.name() != "/host:CPU") continue;
+    for (const auto& stat : plane.lines(0).events(0).stats()) {
+      stats.push_back(plane.stat_metadata().at(stat.metadata_id()).name());
+    }
+  }
+  EXPECT_EQ(gpus, 1);
+  // XProf would look for the second GPU plane.
+  EXPECT_THAT(stats, UnorderedElementsAre("correlation_id", "gpu_index"));
+}
+
 // A program that creates streams and threads in each step.
 TEST_F(EventWriterTest, LinesAreBounded) {
   constexpr uint32_t kMore = 10;
