@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "collectors/cuda/discarded_records.h"
+#include "collectors/cuda/libraries/other_profilers.h"
 #include "collectors/cuda/session_warnings.h"
 #include "collectors/cuda/tracing/left_kinds.h"
 #include "collectors/cuda/tracing/state_log.h"
@@ -90,6 +91,10 @@ void CudaSession::AddKnots() {
   steps_.Update();
 }
 
+void CudaSession::LookForTorchProfiler() {
+  torch_profiler_recorded_ = torch_profiler_recorded_ || TorchProfilerIsKnownToRecord();
+}
+
 bool CudaSession::ReadAtTheEnd(absl::Duration budget) {
   const absl::Time deadline = SteadyNow() + budget;
   while (true) {
@@ -126,6 +131,7 @@ absl::Status CudaSession::Start(const StartRequest& request) {
 absl::Duration CudaSession::Drain() {
   if (phase_ != Phase::kRecording || abandoned_) return absl::InfiniteDuration();
   AddKnots();
+  LookForTorchProfiler();
   const uint64_t now = ticks_.Now();
   if (tracing_.busy_for() > limits_.flush_hangs) {
     Abandon();
@@ -158,6 +164,7 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   window_.end_ticks = std::max(window_.start_ticks, std::min(window_.end_ticks, end_ticks));
   const absl::Time deadline = SteadyNow() + limits_.stop;
   AddKnots();
+  LookForTorchProfiler();
   const uint64_t end = pool_.Mark();
   AwaitWork(deadline, end);
   reader_.EndOfWork(/*all_came=*/!work_in_flight_);
@@ -299,6 +306,10 @@ void CudaSession::AddWarnings() {
     Degrade(absl::StrCat(overdue_buffers_,
                          " buffers with records did not come back from CUPTI: these records are "
                          "not in the trace, nor counted"));
+    report_.warnings.push_back(report_.reason);
+  }
+  if (torch_profiler_recorded_) {
+    Degrade(TorchProfilerWarning());
     report_.warnings.push_back(report_.reason);
   }
   if (std::string fatal = tracing_.FatalError(); !fatal.empty()) Degrade(std::move(fatal));

@@ -78,6 +78,8 @@ class CudaSession {
   // Reads for at most `budget` in Stop, which may find the whole pool full: writes what is held as
   // soon as it is too much. Returns whether no buffer is left.
   bool ReadAtTheEnd(absl::Duration budget);
+  // Notes whether torch.profiler records: it then gets CUPTI's records.
+  void LookForTorchProfiler();
   // Writes the activities that are complete.
   void EmitSettled();
   // Reads until all work of the window has ended and come, or its time limit has passed; sets
@@ -122,7 +124,8 @@ class CudaSession {
   // At the end: some work of the window may not have ended; all its records have come.
   bool work_in_flight_ = true;
   bool all_came_ = false;
-  size_t overdue_buffers_ = 0;  // with records, which CUPTI has not returned
+  size_t overdue_buffers_ = 0;            // with records, which CUPTI has not returned
+  bool torch_profiler_recorded_ = false;  // since Start
   bool abandoned_ = false;
   bool detached_ = false;
   std::string hang_reason_;

@@ -21,6 +21,9 @@ std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
                                          const SessionAccount& account, size_t clock_steps,
                                          const LaunchOrder& order);
 
+// For a torch.profiler block that began during the session.
+std::string TorchProfilerWarning();
+
 // For a CUPTI of that version whose kernels stay traced.
 std::string KernelsStayWarning(uint32_t version);
 

@@ -37,17 +37,19 @@ bool BeginsWith(std::string_view text, std::string_view begin) {
 
 using IsRecording = bool (*)();
 
+std::atomic<IsRecording> known_is_recording{nullptr};
+
 // Returns null if this PyTorch cannot be queried.
 IsRecording FindIsRecording(const std::string& pytorch) {
-  static std::atomic<IsRecording> known{nullptr};
-  if (const IsRecording is_recording = known.load(); is_recording != nullptr) return is_recording;
+  const IsRecording known = known_is_recording.load();
+  if (known != nullptr) return known;
   void* const library = dlopen(pytorch.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
   void* const found = dlsym(library, kIsRecording);
   dlclose(library);  // it stays loaded: Python never unloads it
   IsRecording is_recording = nullptr;
   std::memcpy(&is_recording, &found, sizeof(found));
-  known.store(is_recording);
+  known_is_recording.store(is_recording);
   return is_recording;
 }
 
@@ -111,6 +113,12 @@ bool TorchProfilerRecords() {
   const std::string pytorch = FindLoadedLibrary(kPyTorch);
   const IsRecording is_recording = pytorch.empty() ? nullptr : FindIsRecording(pytorch);
   return is_recording != nullptr && is_recording();
+}
+
+bool TorchProfilerIsKnownToRecord() {
+  static LibraryPresence pytorch_with_cuda(kPyTorchCuda);
+  const IsRecording is_recording = known_is_recording.load();
+  return is_recording != nullptr && pytorch_with_cuda.IsKnownLoaded() && is_recording();
 }
 
 }  // namespace jobscope::cuda

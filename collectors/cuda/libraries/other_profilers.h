@@ -48,6 +48,10 @@ OtherProfiler FindOtherProfiler(absl::Duration timeout);
 // first finds PyTorch. Its warm-up does not count.
 bool TorchProfilerRecords();
 
+// The same, but waits for nothing, and acquires no lock of the loader. False until
+// FindOtherProfiler or TorchProfilerRecords has found PyTorch.
+bool TorchProfilerIsKnownToRecord();
+
 }  // namespace jobscope::cuda
 
 #endif  // COLLECTORS_CUDA_LIBRARIES_OTHER_PROFILERS_H_

@@ -185,8 +185,8 @@ void Attachment::Disable() {
   if (left.empty()) return;
   LeftKinds::Get().Leave(api_, left);
   report_.Warn(
-      "torch.profiler began to record during this capture: GPU records from then on are its own, "
-      "and tracing stays on until its recording has ended");
+      "torch.profiler still records at the end of this capture: GPU tracing stays on until its "
+      "recording has ended");
 }
 
 // A forced flush would hand torch.profiler's unfinished records over, without their times.

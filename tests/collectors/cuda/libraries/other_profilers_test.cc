@@ -21,9 +21,11 @@
 namespace jobscope {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 void Load(const char* library) {
   if (dlopen(library, RTLD_NOW) != nullptr) return;
@@ -78,6 +80,14 @@ class OtherProfilersTest : public CudaCollectorTest {
           std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
         },
         ::testing::ExitedWithCode(0), "");
+  }
+  void ExpectToldOfTorchProfiler() {
+    const auto told = AllOf(HasSubstr("a torch.profiler block recorded during this capture"),
+                            HasSubstr("capture again when no torch.profiler block runs"),
+                            HasSubstr("run that block again without a capture"));
+    EXPECT_EQ(session().report().state, CollectorState::kDegraded);
+    EXPECT_THAT(session().report().reason, told);
+    EXPECT_THAT(session().report().warnings, Contains(told));
   }
   void Refused(const std::string& text) {
     const absl::Status status = session().Arm();
@@ -174,13 +184,29 @@ TEST_F(OtherProfilersTest, ARecordingThatBeganDuringACaptureGoesOnAfterIt) {
     RecordAsKineto();
     EXPECT_NE(gpu().LaunchPending(kAdd), 0u);  // into Kineto's buffer
     Finish();
-    EXPECT_THAT(session().report().warnings, Contains(HasSubstr("torch.profiler began to record")));
+    EXPECT_THAT(session().report().warnings, Contains(HasSubstr("GPU tracing stays on until")));
+    ExpectToldOfTorchProfiler();
     EXPECT_EQ(gpu().IsEnabled(cuda::kKindConcurrentKernel), 1);
     EXPECT_EQ(gpu().IsEnabled(cuda::kKindRuntime), 1);
     EXPECT_EQ(gpu().IsEnabled(cuda::kKindMemory), 0);
     EXPECT_EQ(kineto_buffers_back, 0);  // its kernel has not ended
     SetRecording(0);
     for (uint32_t kind = 1; kind < 60; ++kind) AwaitDisabled(kind);
+  });
+}
+
+// It has taken the records over: neither of the two has lost any that it could count.
+TEST_F(OtherProfilersTest, ARecordingWithinACaptureIsReportedWithTheRemedy) {
+  InAProcess([this] {
+    Load(FAKE_TORCH_CUDA);
+    Begin();
+    RecordAsKineto();
+    (void)session().Drain();
+    SetRecording(0);
+    (void)session().Drain();
+    Finish();
+    EXPECT_THAT(session().report().warnings, Not(Contains(HasSubstr("GPU tracing stays on"))));
+    ExpectToldOfTorchProfiler();
   });
 }
 
@@ -198,6 +224,7 @@ TEST_F(OtherProfilersTest, ACaptureAfterThatRecordingIsItsOwn) {
     EXPECT_EQ(gpu().IsEnabled(cuda::kKindConcurrentKernel), 1);
     gpu().Launch(kAdd);
     Finish();
+    EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
     EXPECT_EQ(session().Named(kAddName).size(), 1u);
     EXPECT_EQ(gpu().IsEnabled(cuda::kKindConcurrentKernel), 0);
   });
