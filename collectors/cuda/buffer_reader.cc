@@ -17,6 +17,9 @@ namespace jobscope::cuda {
 namespace {
 
 constexpr size_t kMaxUnknownKinds = 32;
+// More GPUs than any process has. A damaged record may have any number, and would get a plane, by
+// whose place XProf counts the other GPUs.
+constexpr uint32_t kMaxDevices = 1024;
 
 }  // namespace
 
@@ -89,6 +92,9 @@ void BufferReader::TakeRecord(const uint8_t* record, size_t bytes) {
   // First, because a lost kernel also names its launch.
   if (activity.type == ActivityType::kKernel) timed.name = kernels_.Find(activity.name);
   activity.name = nullptr;  // belongs to the library
+  if (IsDeviceWork(activity.type) && activity.device >= kMaxDevices) {
+    return held_.Lose(LossCause::kInvalid, timed);
+  }
   if (activity.graph != 0) graphs_seen_ = true;
   if (activity.start_ns == 0) {
     // A call that has not returned.

@@ -62,7 +62,9 @@ int GraphRecording(std::string_view api_name) {
 }
 
 const ApiCall& ApiCalls::Of(bool driver, uint32_t id) {
-  ApiCall& known = calls_[(static_cast<uint64_t>(driver) << 32) | id];
+  const uint64_t key = (static_cast<uint64_t>(driver) << 32) | id;
+  if (calls_.size() >= kMaxCalls && calls_.count(key) == 0) return others_;
+  ApiCall& known = calls_[key];
   if (!known.name.empty()) return known;
   const char* name = nullptr;
   if (api_->cuptiGetCallbackName != nullptr &&

@@ -4,6 +4,7 @@
 #ifndef COLLECTORS_CUDA_RECORDS_API_CALLS_H_
 #define COLLECTORS_CUDA_RECORDS_API_CALLS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -38,16 +39,21 @@ struct ApiCall {
 // Asks CUPTI for the name of each function once. Belongs to the collector's thread.
 class ApiCalls {
  public:
+  // Bounds the functions: several times those of CUDA. A damaged record may have any number.
+  static constexpr size_t kMaxCalls = 8192;
+
   explicit ApiCalls(const CuptiApi* api) : api_(api) {}
   ApiCalls(const ApiCalls&) = delete;
   ApiCalls& operator=(const ApiCalls&) = delete;
 
-  // Returns the function of a callback id. It stays where it is for as long as this object lives.
+  // Returns the function of a callback id; "other CUDA calls" beyond kMaxCalls. It stays where it
+  // is for as long as this object lives.
   const ApiCall& Of(bool driver, uint32_t id);
 
  private:
   const CuptiApi* const api_;
   std::map<uint64_t, ApiCall> calls_;
+  const ApiCall others_{"other CUDA calls"};
 };
 
 }  // namespace jobscope::cuda

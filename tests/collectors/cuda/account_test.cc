@@ -57,6 +57,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 
 using cuda::Activity;
@@ -274,6 +275,21 @@ TEST_F(CudaAccountTest, TruncatedUnknownAndGarbledBuffersCostOnlyThemselves) {
   EXPECT_EQ(session().report().lost_by_cause.at(LossCause::kInvalid), 1u);
   EXPECT_THAT(session().report().warnings,
               AllOf(Contains(HasSubstr("kind 12")), Contains(HasSubstr("1 buffers could not be"))));
+}
+
+// XProf finds a launch's GPU by its place among the planes.
+TEST_F(CudaAccountTest, ADamagedRecordMakesNoGpu) {
+  Begin();
+  gpu().Launch(kAdd);
+  for (const uint32_t device : {1024u, 4711u, UINT32_MAX}) {
+    gpu().Emit(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000, /*stream=*/7, device));
+  }
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair(LossCause::kInvalid, 3)));
+  EXPECT_THAT(PlaneNames(), Contains("/device:GPU:0"));
+  EXPECT_THAT(PlaneNames(), Not(Contains(HasSubstr("GPU:1024"))));
 }
 
 TEST_F(CudaAccountTest, OverTheCapOfBuffersRecordsAreLostAndCounted) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 namespace jobscope::cuda {
 namespace {
 
@@ -33,6 +35,20 @@ TEST(ApiCallsTest, ThatNeverCauseWorkAreKnown) {
         "cudaFree", "CUDA runtime call 17"}) {
     EXPECT_FALSE(IsWithoutWork(name)) << name;
   }
+}
+
+// Damaged records have any number.
+TEST(ApiCallsTest, AreBounded) {
+  const CuptiApi api{};
+  ApiCalls calls(&api);
+  EXPECT_EQ(calls.Of(false, 1).name, "CUDA runtime call 1");
+  for (uint32_t id = 1; id <= ApiCalls::kMaxCalls; ++id) (void)calls.Of(false, id);
+  for (const uint32_t id : {1'000'000u, 2'000'000u}) {
+    EXPECT_EQ(calls.Of(true, id).name, "other CUDA calls");
+    EXPECT_FALSE(calls.Of(true, id).launches);
+  }
+  EXPECT_EQ(calls.Of(false, 1).name, "CUDA runtime call 1");
+  EXPECT_EQ(calls.Of(false, ApiCalls::kMaxCalls).name, "CUDA runtime call 8192");
 }
 
 }  // namespace
