@@ -21,14 +21,6 @@ namespace {
 // Interval between two reads of the buffers, and their time limit: Drain must return within 100 ms.
 constexpr absl::Duration kDrainEvery = absl::Milliseconds(100);
 constexpr absl::Duration kDrainBudget = absl::Milliseconds(50);
-// Interval between flushes of open segments of quiet lines.
-constexpr absl::Duration kWriteEvery = absl::Milliseconds(250);
-// Age below which a record may still lie outside of the window, whose end becomes known a little
-// late.
-constexpr absl::Duration kFresh = absl::Milliseconds(50);
-// Age of a correlation id's last record, beyond the time that records are held, at which it is
-// forgotten.
-constexpr absl::Duration kForgetAfter = absl::Seconds(8);
 // Time after the end during which CUPTI may still return buffers.
 constexpr absl::Duration kLastBuffers = absl::Milliseconds(50);
 // Time limit for CUPTI's calls of the start.
@@ -53,19 +45,7 @@ CudaSession::CudaSession(const ArmRequest& request, const CuptiApi* api, bool us
       graphs_seen_(graphs_seen),
       pool_(BufferPool::Get()),
       tracing_(api, tracing, std::move(calls)),
-      ticks_(uses_tsc),
-      clock_(
-          [api]() -> uint64_t {
-            uint64_t now_ns = 0;
-            if (StateLog::Get().fatal()) return 0;  // the call could attach CUPTI again
-            return api->cuptiGetTimestamp(&now_ns) == kCuptiSuccess ? now_ns : 0;
-          },
-          [this] { return ticks_.Now(); }, ticks_.ticks_per_second()),
-      steps_(std::move(steps)),
-      calls_(api),
-      writer_(request.sink, request.names, &calls_, &kernels_, &threads_, &window_),
-      held_(&window_, &steps_, &calls_, &writer_, &account_),
-      reader_(api, &clock_, &kernels_, &threads_, &held_, &account_) {}
+      records_(request, api, uses_tsc, limits, std::move(steps)) {}
 
 CudaSession::~CudaSession() {
   if (abandoned_) return;
@@ -74,7 +54,7 @@ CudaSession::~CudaSession() {
 
 absl::Status CudaSession::Arm() {
   (void)pool_.ForgetShortage();
-  (void)reader_.Discard();  // buffers that an earlier session left behind
+  (void)records_.Discard();  // buffers that an earlier session left behind
   DiscardKept(api_);
   pool_.SetMode(BufferPool::Mode::kArmed);
   const absl::Status status = tracing_.Begin(limits_.begin);
@@ -86,69 +66,37 @@ absl::Status CudaSession::Arm() {
   return absl::OkStatus();
 }
 
-void CudaSession::AddKnots() {
-  clock_.AddKnot();
-  steps_.Update();
-}
-
 void CudaSession::LookForTorchProfiler() {
   torch_profiler_recorded_ = torch_profiler_recorded_ || TorchProfilerIsKnownToRecord();
-}
-
-bool CudaSession::ReadAtTheEnd(absl::Duration budget) {
-  const absl::Time deadline = SteadyNow() + budget;
-  while (true) {
-    const bool all = reader_.Read(Until(deadline), limits_.held_bytes);
-    if (held_.bytes() > limits_.held_bytes) {
-      const uint64_t now = ticks_.Now();
-      held_.EmitUntil(ticks_.Before(now, kFresh), now);
-    }
-    if (all || SteadyNow() >= deadline) return all;
-  }
 }
 
 absl::Status CudaSession::Start(const StartRequest& request) {
   phase_ = Phase::kRecording;
   started_ = true;
-  ticks_.SetRate(request.map.ticks_per_second());
-  clock_.SetRate(request.map.ticks_per_second());
-  window_.start_ticks = request.start_ticks;
-  window_.end_ticks = request.end_ticks;
-  window_.map = request.map;
-  clock_.AddKnot();
+  records_.BeginWindow(request);
   // Buffers were recycled between Arm and here; records dropped then are not from this window.
   pool_.SetMode(BufferPool::Mode::kRecording);
   (void)tracing_.Start(kStartLimit);
-  if (pool_.ForgetShortage()) {
-    // If Start comes late, records from before are incomplete.
-    window_.start_ticks = std::max(window_.start_ticks, ticks_.Now());
-  }
-  steps_.Update();
-  last_flush_ticks_ = last_write_ticks_ = ticks_.Now();
+  // If Start comes late, records from before are incomplete.
+  if (pool_.ForgetShortage()) records_.BeginWindowNow();
+  records_.BeginWriting();
+  last_flush_ticks_ = records_.ticks().Now();
   return absl::OkStatus();
 }
 
 absl::Duration CudaSession::Drain() {
   if (phase_ != Phase::kRecording || abandoned_) return absl::InfiniteDuration();
-  AddKnots();
+  records_.AddKnots();
   LookForTorchProfiler();
-  const uint64_t now = ticks_.Now();
+  const uint64_t now = records_.ticks().Now();
   if (tracing_.busy_for() > limits_.flush_hangs) {
     Abandon();
-  } else if (now - last_flush_ticks_ >= ticks_.Ticks(limits_.flush_every)) {
+  } else if (now - last_flush_ticks_ >= records_.ticks().Ticks(limits_.flush_every)) {
     last_flush_ticks_ = now;
     tracing_.FlushSoon();
   }
-  const bool all = reader_.Read(kDrainBudget, SIZE_MAX);
-  held_.EmitUntil(ticks_.Before(now, limits_.hold), now);
-  if (held_.bytes() > limits_.held_bytes) held_.EmitUntil(ticks_.Before(now, kFresh), now);
-  if (now - last_write_ticks_ >= ticks_.Ticks(kWriteEvery)) {
-    last_write_ticks_ = now;
-    writer_.Flush();
-    held_.ForgetOlderThan(ticks_.Before(now, limits_.hold + kForgetAfter),
-                          ticks_.Before(now, limits_.hold));
-  }
-  lost_so_far_.store(writer_.refused() + account_.lost(), std::memory_order_relaxed);
+  const bool all = records_.ReadAndWrite(kDrainBudget, now);
+  lost_so_far_.store(records_.lost(), std::memory_order_relaxed);
   if (abandoned_) return absl::InfiniteDuration();
   return all ? kDrainEvery : absl::ZeroDuration();
 }
@@ -158,16 +106,16 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
     if (!abandoned_ && !tracing_.End(/*all_came=*/true, limits_.end)) Abandon();
     // What was recorded since Arm, whose memory Report then releases.
     pool_.EndRecording(0);
-    (void)reader_.Discard();
+    (void)records_.Discard();
     return absl::OkStatus();  // Report detaches
   }
-  window_.end_ticks = std::max(window_.start_ticks, std::min(window_.end_ticks, end_ticks));
+  records_.EndWindow(end_ticks);
   const absl::Time deadline = SteadyNow() + limits_.stop;
-  AddKnots();
+  records_.AddKnots();
   LookForTorchProfiler();
   const uint64_t end = pool_.Mark();
   AwaitWork(deadline, end);
-  reader_.EndOfWork(/*all_came=*/!work_in_flight_);
+  records_.EndOfWork(/*all_came=*/!work_in_flight_);
   const absl::Duration rest = std::max(Until(deadline), kLeastCallLimit);
   const uint64_t mark = pool_.Mark();
   if (!abandoned_ && !tracing_.End(all_came_, std::min(rest, limits_.end))) Abandon();
@@ -176,12 +124,9 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   } else {
     TakeLastRecords(deadline, end);
   }
-  AddKnots();
-  held_.EmitUntil(UINT64_MAX, ticks_.Now());
-  CloseAccount();
-  held_.WriteOrder();
-  writer_.Flush();
-  report_.events = writer_.appended();
+  records_.AddKnots();
+  // While a call hangs, nothing that it writes may be read.
+  records_.Close(abandoned_ ? 0 : tracing_.dropped(), all_came_, &report_);
   AddWarnings();
   if (!AppendLoss(report_, request_.sink)) {
     report_.warnings.push_back("the store had no room for the account of the GPU part");
@@ -205,23 +150,17 @@ void CudaSession::AwaitWork(absl::Time stop_deadline, uint64_t end) {
       work_in_flight_ = true;  // also if it was not, a round ago
       return Abandon();
     }
-    const uint64_t taken = held_.taken();
-    const bool all = ReadAtTheEnd(Until(stop_deadline));
-    if (round == 1) EmitSettled();
-    work_in_flight_ = !all || pool_.LentWithRecords(end) > 0 || held_.InFlight() > 0;
-    const bool quiet = round > 1 && held_.taken() == taken;
+    const uint64_t taken = records_.taken();
+    const bool all = records_.ReadAtTheEnd(Until(stop_deadline));
+    // Before Stop begins to wait: a process that shuts down does not wait that long.
+    if (round == 1) records_.WriteSettled();
+    work_in_flight_ = !all || pool_.LentWithRecords(end) > 0 || records_.InFlight() > 0;
+    const bool quiet = round > 1 && records_.taken() == taken;
     all_came_ = !work_in_flight_ && quiet && pool_.LentWithRecords(mark) == 0;
     const StateLog& state = StateLog::Get();
     if (all_came_ || SteadyNow() >= deadline || state.exits() || state.fatal()) return;
     absl::SleepFor(absl::Milliseconds(5));
   }
-}
-
-// Called before Stop begins to wait: a process that shuts down does not wait that long.
-void CudaSession::EmitSettled() {
-  const uint64_t now = ticks_.Now();
-  held_.EmitSettled(ticks_.Before(now, kFresh), now);
-  writer_.Flush();
 }
 
 // If all came, what CUPTI still holds is of later work. Otherwise its own thread may deliver forced
@@ -230,7 +169,7 @@ void CudaSession::EmitSettled() {
 void CudaSession::TakeLastRecords(absl::Time deadline, uint64_t end) {
   if (all_came_) {
     pool_.EndRecording(end);
-    return ReadRest(deadline);
+    return records_.ReadRest(deadline);
   }
   const absl::Time last = SteadyNow() + kLastBuffers;
   while (!abandoned_ && pool_.LentWithRecords() > 0 && SteadyNow() < last) {
@@ -238,7 +177,7 @@ void CudaSession::TakeLastRecords(absl::Time deadline, uint64_t end) {
   }
   pool_.EndRecording(UINT64_MAX);
   overdue_buffers_ = pool_.WriteOff();
-  ReadRest(deadline);
+  records_.ReadRest(deadline);
 }
 
 // Where kernels are still traced, some calls come only with the last flush, and their kernels later
@@ -246,9 +185,9 @@ void CudaSession::TakeLastRecords(absl::Time deadline, uint64_t end) {
 void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
   const absl::Time last = SteadyNow() + (work_in_flight_ ? kLastBuffers : limits_.work_in_flight);
   while (!abandoned_) {
-    const bool all = ReadAtTheEnd(Until(deadline));
+    const bool all = records_.ReadAtTheEnd(Until(deadline));
     if (!all_came_) overdue_buffers_ = pool_.LentWithRecords(mark);
-    if (all && overdue_buffers_ == 0 && held_.InFlight() == 0) break;
+    if (all && overdue_buffers_ == 0 && records_.InFlight() == 0) break;
     const StateLog& state = StateLog::Get();
     if (SteadyNow() >= std::min(last, deadline) || state.exits() || state.fatal()) break;
     absl::SleepFor(absl::Milliseconds(5));
@@ -257,12 +196,7 @@ void CudaSession::TakeLastKernels(absl::Time deadline, uint64_t mark) {
   // Not written off: CUPTI may go on filling them. From 12.9 on Detach takes them back.
   if (!all_came_ && !pool_.null_is_safe()) pool_.Disregard(mark);
   pool_.EndRecording(0);
-  ReadRest(deadline);
-}
-
-// Too many to read before Stop's caller times out are counted, like discarded ones.
-void CudaSession::ReadRest(absl::Time deadline) {
-  if (!ReadAtTheEnd(Until(deadline))) account_.unread_records += reader_.Discard();
+  records_.ReadRest(deadline);
 }
 
 void CudaSession::Abandon() {
@@ -273,18 +207,6 @@ void CudaSession::Abandon() {
   pool_.SetMode(BufferPool::Mode::kIdle);
 }
 
-void CudaSession::CloseAccount() {
-  // While a call hangs, nothing that it writes may be read.
-  held_.Close(abandoned_ ? 0 : tracing_.dropped(), all_came_);
-  writer_.Flush();
-  if (const uint64_t refused = writer_.refused(); refused > 0) {
-    account_.Lose(LossCause::kStoreFull, refused);
-  }
-  account_.allocations_left_out = writer_.allocations_left_out();
-  account_.unnamed_kernels = kernels_.unnamed();
-  account_.FillReport(&report_);
-}
-
 void CudaSession::Degrade(std::string reason) {
   report_.state = CollectorState::kDegraded;
   report_.reason = std::move(reason);
@@ -292,8 +214,8 @@ void CudaSession::Degrade(std::string reason) {
 
 void CudaSession::AddWarnings() {
   report_.warnings = tracing_.TakeWarnings();
-  for (std::string& text :
-       SessionWarnings(pool_.TakeCounts(), account_, clock_.steps(), held_.order())) {
+  for (std::string& text : SessionWarnings(pool_.TakeCounts(), records_.account(),
+                                           records_.clock_steps(), records_.order())) {
     report_.warnings.push_back(std::move(text));
   }
   if (api_->version >= kCupti14_0) {
@@ -326,7 +248,7 @@ void CudaSession::Detach() {
   if (decision.finalize && work_in_flight_) {
     decision = {false, "cuptiFinalize is not called: it would wait for work that is in flight"};
   }
-  if (decision.finalize && held_.several_devices()) {
+  if (decision.finalize && records_.several_devices()) {
     // It waits for all contexts, on a thread of the application: for a kernel of one GPU that waits
     // for one of another GPU, which that thread was about to launch.
     decision = {false, "cuptiFinalize is not called: the process uses several GPUs"};

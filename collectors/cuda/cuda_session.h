@@ -13,43 +13,15 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
-#include "collectors/cuda/buffer_reader.h"
-#include "collectors/cuda/events/event_writer.h"
 #include "collectors/cuda/events/step_timeline.h"
-#include "collectors/cuda/held_activities.h"
 #include "collectors/cuda/libraries/cupti_api.h"
-#include "collectors/cuda/records/api_calls.h"
-#include "collectors/cuda/records/clock_map.h"
-#include "collectors/cuda/records/kernel_names.h"
-#include "collectors/cuda/records/thread_names.h"
-#include "collectors/cuda/records/timed_activity.h"
-#include "collectors/cuda/session_account.h"
+#include "collectors/cuda/session_limits.h"
+#include "collectors/cuda/session_records.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
 #include "collectors/cuda/tracing/finalize_policy.h"
 #include "collectors/cuda/tracing/tracing.h"
-#include "common/clock/tick_clock.h"
 
 namespace jobscope::cuda {
-
-struct SessionLimits {
-  // How long records are held: calls wait for the work they launched, all records for sorting.
-  absl::Duration hold = absl::Seconds(2);
-  size_t held_bytes = size_t{64} << 20;
-  // Maximum time that Stop waits for work in flight to end while tracing stays on.
-  absl::Duration work_in_flight = absl::Milliseconds(500);
-  // CUPTI keeps buffers until they are full; a flush returns those whose work is done.
-  absl::Duration flush_every = absl::Seconds(1);
-  // Watchdog limits: all calls of Arm; a flush while recording; the last calls of Stop.
-  absl::Duration begin = absl::Seconds(3);
-  absl::Duration flush_hangs = absl::Seconds(2);
-  absl::Duration end = absl::Milliseconds(900);
-  // All of Stop except its last writing: its deadline is 2 s.
-  absl::Duration stop = absl::Milliseconds(1600);
-  // How long Detach waits for a CUDA call after which CUPTI can be finalized, and the watchdog
-  // limit of this.
-  absl::Duration detach_wait = absl::Milliseconds(100);
-  absl::Duration detach = absl::Milliseconds(700);
-};
 
 // Records the GPU activity of one session, from Arm to Report. Belongs to the collector's thread,
 // except LostSoFar. SessionAccount describes how each record is counted.
@@ -66,36 +38,26 @@ class CudaSession {
   absl::Status Stop(uint64_t end_ticks);
   CollectorReport Report();
   // Returns whether a CUDA graph was seen, in this session or before.
-  bool graphs_seen() const {
-    return graphs_seen_ || reader_.graphs_seen() || held_.graphs_called();
-  }
+  bool graphs_seen() const { return graphs_seen_ || records_.graphs_seen(); }
   uint64_t LostSoFar() const { return lost_so_far_.load(std::memory_order_relaxed); }
 
  private:
   enum class Phase { kArmed, kRecording, kEnded };
 
-  void AddKnots();
-  // Reads for at most `budget` in Stop, which may find the whole pool full: writes what is held as
-  // soon as it is too much. Returns whether no buffer is left.
-  bool ReadAtTheEnd(absl::Duration budget);
   // Notes whether torch.profiler records: it then gets CUPTI's records.
   void LookForTorchProfiler();
-  // Writes the activities that are complete.
-  void EmitSettled();
   // Reads until all work of the window has ended and come, or its time limit has passed; sets
   // work_in_flight_ and all_came_. A flush may take longer, until `stop_deadline`: abandoning one
   // would lose all of its records. `end`: mark of the buffers, at the end of the window.
   void AwaitWork(absl::Time stop_deadline, uint64_t end);
   void TakeLastRecords(absl::Time deadline, uint64_t end);
   void TakeLastKernels(absl::Time deadline, uint64_t mark);
-  void ReadRest(absl::Time deadline);
   // CUPTI hangs: makes no further calls to it.
   void Abandon();
   // Unsubscribes, and finalizes CUPTI if that is wanted and safe.
   void Detach();
   // Whether CUPTI goes on tracing kernels after the session.
   bool KernelsStay() const;
-  void CloseAccount();
   void AddWarnings();
   void Degrade(std::string reason);
 
@@ -106,18 +68,7 @@ class CudaSession {
   const bool graphs_seen_;  // by earlier sessions
   BufferPool& pool_;
   Tracing tracing_;
-
-  TickClock ticks_;
-  ClockMap clock_;
-  Window window_;
-  StepTimeline steps_;
-  KernelNames kernels_;
-  ThreadNames threads_;
-  ApiCalls calls_;
-  SessionAccount account_;
-  EventWriter writer_;
-  HeldActivities held_;
-  BufferReader reader_;
+  SessionRecords records_;
 
   Phase phase_ = Phase::kArmed;
   bool started_ = false;
@@ -130,7 +81,6 @@ class CudaSession {
   bool detached_ = false;
   std::string hang_reason_;
   uint64_t last_flush_ticks_ = 0;
-  uint64_t last_write_ticks_ = 0;
   std::atomic<uint64_t> lost_so_far_{0};
   CollectorReport report_;
 };
