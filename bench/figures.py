@@ -18,7 +18,8 @@ TO_NS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 ABOVE = {
     "Scope": "TwoTickReads", "ScopeTwoThreads/threads:2": "TwoTickReads", "ScopeWhileDrained": "TwoTickReads",
     "ScopeWithInteger": "Scope", "ScopeWithFourNumbers": "Scope", "ScopeWithString": "Scope", "Step": "TwoTickReads",
-    "ScopeAroundWork": "WorkAlone",
+    "ScopeAroundWork": "WorkAlone", "StepWithUsage": "Step",
+    "StepWithUsageThatSleeps/iterations:300": "StepThatSleeps/iterations:300",
 }  # fmt: skip
 
 

@@ -81,6 +81,10 @@ python_bench "waits for the GIL (docs/python.md)" \
   "${venv[@]}" "$here/python_lock_bench.py" --captures 5 --imports jax --json "$out/python_lock_bench.json"
 python_bench "operators of PyTorch (docs/frameworks.md)" \
   /usr/bin/python3 "$here/torch_ops_bench.py" --json "$out/torch_ops_bench.json"
+python_bench "collectors, Python and JAX (docs/benchmarks.md)" \
+  "${venv[@]}" "$here/collector_cost_bench.py" --only python,jax --json "$out/collector_cost_bench.json"
+python_bench "collectors, PyTorch (docs/benchmarks.md)" \
+  /usr/bin/python3 "$here/collector_cost_bench.py" --only torch --json "$out/torch_collector_cost_bench.json"
 python_bench "steps of JAX and TensorFlow (docs/benchmarks.md)" \
   "${venv[@]}" "$here/framework_step_bench.py" --json "$out/framework_step_bench.json"
 python_bench "steps of PyTorch (docs/benchmarks.md)" \

@@ -139,6 +139,23 @@ void StepWithUsageAfterSleep(benchmark::State& state) {
 }
 BENCHMARK(StepWithUsageAfterSleep)->Setup(SetOnWithUsage)->Teardown(SetOff);
 
+// As long as a step waits for a device: the processor sleeps too, or does other work. A fixed
+// number, because CPU time would ask for minutes of them.
+constexpr int kLongSleeps = 300;
+void StepThatSleeps(benchmark::State& state) {
+  int64_t number = 0;
+  for (auto _ : state) {
+    JOBSCOPE_STEP("step", ++number);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+BENCHMARK(StepThatSleeps)->Iterations(kLongSleeps)->Setup(SetOn)->Teardown(SetOff);
+BENCHMARK(StepThatSleeps)
+    ->Name("StepWithUsageThatSleeps")
+    ->Iterations(kLongSleeps)
+    ->Setup(SetOnWithUsage)
+    ->Teardown(SetOff);
+
 void Instant(benchmark::State& state) {
   for (auto _ : state) JOBSCOPE_INSTANT("instant");
 }
@@ -268,6 +285,8 @@ class Reporter : public benchmark::ConsoleReporter {
     Above("  with what its thread got", "StepWithUsage", ticks, 10'000);
     Above("  and a switch, above one that sleeps", "StepWithUsageAfterSleep", Median("SleepAlone"),
           10'000);
+    Above("  and a sleep of 2 ms, above the same step without", "StepWithUsageThatSleeps",
+          Median("StepThatSleeps"), 10'000);
     Above("scope around 50 multiplications, above these alone", "ScopeAroundWork",
           Median("WorkAlone"), -1);
     const auto rate = rates_.find("ReadEvents");

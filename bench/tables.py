@@ -101,6 +101,38 @@ OPERATIONS = (
     ("scan a finished trace", "segment_bench", "BM_Scan, rate", 1e-9, None, "GB/s"),
 )  # fmt: skip
 
+# What the collectors of a capture cost the program, without budgets of their own.
+COLLECTORS = (
+    ("end of a step: its resource usage, thread not switched", "scope_bench", "StepWithUsage, above Step", 1e-3, None, "µs"),
+    ("… after a sleep of 2 ms, above a step that sleeps", "scope_bench",
+     "StepWithUsageThatSleeps/iterations:300, above StepThatSleeps/iterations:300", 1e-3, None, "µs"),
+    ("system collector: samples", "collector_cost_bench", "system collector's thread [us/s]", 1, None, "µs per s"),
+    ("host collector: reading empty rings", "collector_cost_bench", "host collector's thread, nothing to read [us/s]", 1, None, "µs per s"),
+    ("garbage collection of an empty generation 0, without a capture", "collector_cost_bench", "gc.collect(0), without a capture [ns]",
+     1, None, "ns"),
+    ("… more during a capture", "collector_cost_bench", "gc.collect(0), more during a capture [ns]", 1, None, "ns"),
+    ("`next()` of `jobscope.input_waits`, above that of its iterator, without a capture", "collector_cost_bench",
+     "next() of jobscope.input_waits, without a capture [ns]", 1, None, "ns"),
+    ("… more while a server listens", "collector_cost_bench", "next() of jobscope.input_waits, more with a server [ns]", 1, None, "ns"),
+    ("… more during a capture", "collector_cost_bench", "next() of jobscope.input_waits, more during a capture [ns]", 1, None, "ns"),
+    ("call of a compiled function of JAX, without a capture", "collector_cost_bench",
+     "call of a compiled function of JAX, without a capture [ns]", 1e-3, None, "µs"),
+    ("… more during a capture", "collector_cost_bench", "call of a compiled function of JAX, more during a capture [ns]", 1e-3, None, "µs"),
+    ("`next()` of PyTorch's `DataLoader`, without a capture", "torch_collector_cost_bench",
+     "next() of PyTorch's DataLoader, without a capture [ns]", 1e-3, None, "µs"),
+    ("… more during a capture", "torch_collector_cost_bench", "next() of PyTorch's DataLoader, more during a capture [ns]", 1e-3, None, "µs"),
+    ("both callbacks of a compilation by PyTorch, without a capture", "torch_collector_cost_bench",
+     "callbacks of one compilation by PyTorch, without a capture [ns]", 1e-3, None, "µs"),
+    ("… more during a capture", "torch_collector_cost_bench", "callbacks of one compilation by PyTorch, more during a capture [ns]",
+     1e-3, None, "µs"),
+    ("`all_reduce` of one rank over gloo, without a capture", "torch_collector_cost_bench",
+     "all_reduce of one rank over gloo, without a capture [ns]", 1e-3, None, "µs"),
+    ("… more during a capture of level 1", "torch_collector_cost_bench",
+     "all_reduce of one rank over gloo, more during a capture of level 1 [ns]", 1e-3, None, "µs"),
+    ("… more during a capture of level 2", "torch_collector_cost_bench",
+     "all_reduce of one rank over gloo, more during a capture of level 2 [ns]", 1e-3, None, "µs"),
+)  # fmt: skip
+
 
 def spread(values, digits):
     text = f"{statistics.median(values):.{digits}f}"
@@ -196,8 +228,8 @@ def budgets(out):
     return "\n".join(lines)
 
 
-def operations(out):
-    where, rows = measured(out, OPERATIONS)
+def without_budgets(out, table):
+    where, rows = measured(out, table)
     if rows is None:
         return None
     lines = [f"{where}.", "", "| what | median [min, max] | n |", "|---|---|---|"]
@@ -205,7 +237,10 @@ def operations(out):
     return "\n".join(lines)
 
 
-TABLES = {"comparison": comparison, "scale": scale, "budgets": budgets, "operations": operations}
+TABLES = {
+    "comparison": comparison, "scale": scale, "budgets": budgets, "operations": lambda out: without_budgets(out, OPERATIONS),
+    "collectors": lambda out: without_budgets(out, COLLECTORS),
+}  # fmt: skip
 
 
 def main():

@@ -11,6 +11,7 @@ import unittest
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "bench"))
+import collector_cost_bench  # noqa: E402
 import figures  # noqa: E402
 import report_page_bench  # noqa: E402
 import tables  # noqa: E402
@@ -47,7 +48,10 @@ class TablesTest(unittest.TestCase):
         ])  # fmt: skip
         drain = {"run_name": "BM_DrainAndEncode/0/manual_time", "real_time": 1, "time_unit": "ms", "items_per_second": 26e6}
         (self.out / "drain_bench.json").write_text(json.dumps({"benchmarks": [drain]}), encoding="utf-8")
-        scopes = [{"run_name": name, "cpu_time": ns, "time_unit": "ns"} for name, ns in (("TwoTickReads", 20), ("Scope", 22))]
+        sleeps = "Sleeps/iterations:300"
+        scopes = [{"run_name": name, "cpu_time": ns, "time_unit": "ns"} for name, ns in (
+            ("TwoTickReads", 20), ("Scope", 22), (f"StepThat{sleeps}", 20_000), (f"StepWithUsageThat{sleeps}", 26_500),
+        )]  # fmt: skip
         context = {"num_cpus": 5, "load_avg": [0.5], "date": "2026-01-02T03:04:05+00:00"}
         (self.out / "scope_bench.json").write_text(json.dumps({"context": context, "benchmarks": scopes}), encoding="utf-8")
         reports = [
@@ -63,6 +67,9 @@ class TablesTest(unittest.TestCase):
             figures.figure("report, 8 workers of 20,000 events in 2 s", "s", [0.04]),
             figures.figure("report, 1,024 workers of 20,000 events each", "s", [11, 12]),
             figures.figure("memory of the report, one large part", "MiB", [140]), figures.figure("page opened, 1024 workers", "s", [1.3]),
+        ])  # fmt: skip
+        figures.save(self.out / "torch_collector_cost_bench.json", "over there", [
+            figures.figure("all_reduce of one rank over gloo, more during a capture of level 1", "ns", [7000, 7500, 6000]),
         ])  # fmt: skip
         text, told = self.write()
         self.assertEqual(told, "")
@@ -85,6 +92,9 @@ class TablesTest(unittest.TestCase):
             "| report: memory, one large part | ≤ 200 MiB | 140.00 MiB | 1 | kept |",
             "| report: page of 8 workers opened | ≤ 1 s | - | - |  |",
             "| report: page of 1,024 workers opened | ≤ 5 s | 1.30 s | 1 | kept |",
+            "| … after a sleep of 2 ms, above a step that sleeps | 6.50 µs | 1 |",
+            "| … more during a capture of level 1 | 7.00 [6.00, 7.50] µs | 3 |",
+            "| system collector: samples | - | - |",
         ):
             self.assertIn(row, text)
         self.assertEqual(self.write()[0], text)  # again: the same
@@ -96,6 +106,25 @@ class TablesTest(unittest.TestCase):
             if file in ("capture_bench", "embed_cost"):
                 for word in name.rsplit(" [", 1)[0].split(", ", 1):
                     self.assertIn(word, sources, name)
+
+    def test_collectors_name_figures_of_the_benches(self):
+        wanted = {
+            "collector_cost_bench": [*collector_cost_bench.figure_names("python"), *collector_cost_bench.figure_names("jax")],
+            "torch_collector_cost_bench": collector_cost_bench.figure_names("torch"),
+        }
+        for file, names in wanted.items():
+            self.assertCountEqual([row[2] for row in tables.COLLECTORS if row[1] == file], names)
+        script = (REPO / "bench" / "run.sh").read_text(encoding="utf-8")
+        for groups, file in (("python,jax", "collector_cost_bench"), ("torch", "torch_collector_cost_bench")):
+            self.assertIn(f'collector_cost_bench.py" --only {groups} --json "$out/{file}.json"', script)
+        scopes = (REPO / "bench" / "scope_bench.cc").read_text(encoding="utf-8")
+        above = [row[2].split(", above ") for row in tables.COLLECTORS if row[1] == "scope_bench"]
+        self.assertEqual(len(above), 2)
+        for name, base in above:
+            self.assertEqual(figures.ABOVE[name], base)
+            for benchmark, _, iterations in (name.partition("/iterations:"), base.partition("/iterations:")):
+                self.assertRegex(scopes, rf'BENCHMARK\({benchmark}\)|->Name\("{benchmark}"\)')
+                self.assertIn(f"kLongSleeps = {iterations};" if iterations else benchmark, scopes)
 
     def test_budgets_of_the_report_are_those_of_its_benches(self):
         wanted = {}
@@ -125,7 +154,7 @@ class RunTest(unittest.TestCase):
             for program, code in (("tools/venv.sh", 77), ("build/bin/scope_bench", 0)):
                 (tree / program).write_text(f"#!/bin/sh\nexit {code}\n", encoding="utf-8")
                 (tree / program).chmod(0o755)
-            names = {row[1] for row in (*tables.BUDGETS, *tables.OPERATIONS)}
+            names = {row[1] for row in (*tables.BUDGETS, *tables.OPERATIONS, *tables.COLLECTORS)}
             for name in names:
                 (out / f"{name}.json").write_text("{}", encoding="utf-8")
             done = subprocess.run(
