@@ -2,8 +2,10 @@
 #include "server/session/request_queue.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "common/clock/monotonic.h"
 
@@ -18,7 +20,21 @@ absl::Duration TimeNeeded(const SessionOptions& options) {
   return options.duration;
 }
 
+// Returns `make()`, or the code without a text if memory runs out.
+absl::Status TryMake(absl::StatusCode code, absl::FunctionRef<absl::Status()> make) {
+  try {
+    return make();
+  } catch (const std::exception&) {
+    return absl::Status(code, "");
+  }
+}
+
 }  // namespace
+
+void RequestQueue::Push(SessionRequest* request) {
+  requests_.emplace_back();
+  requests_.back() = std::move(*request);
+}
 
 SessionRequest RequestQueue::TakeFirst() {
   SessionRequest request = std::move(requests_.front());
@@ -58,8 +74,7 @@ void RequestQueue::RefuseAll(const absl::Status& why) {
 
 CondVar::Clock::time_point RequestQueue::TakeLeaving(bool delivering,
                                                      const std::function<absl::Status()>& busy,
-                                                     std::vector<SessionRequest>* leaving) {
-  leaving->reserve(requests_.size());  // a request that leaves the queue needs a place
+                                                     Requests* leaving) {
   auto next = CondVar::Clock::time_point::max();
   const absl::Time now = SteadyNow();
   const auto steady_now = CondVar::Clock::now();
@@ -67,17 +82,18 @@ CondVar::Clock::time_point RequestQueue::TakeLeaving(bool delivering,
     const absl::Duration left = request->deadline - now - TimeNeeded(request->options);
     if (request->refused.ok() && left <= absl::ZeroDuration()) {
       // Nothing of a session that only delivers can be stopped.
-      request->refused = absl::DeadlineExceededError(absl::StrCat(
-          "the worker was busy for longer than the caller could wait; try again with a longer "
-          "deadline",
-          delivering ? "" : ", or end the running capture with `capture stop`"));
+      request->refused = TryMake(absl::StatusCode::kDeadlineExceeded, [delivering] {
+        return absl::DeadlineExceededError(absl::StrCat(
+            "the worker was busy for longer than the caller could wait; try again with a longer "
+            "deadline",
+            delivering ? "" : ", or end the running capture with `capture stop`"));
+      });
     }
     if (request->refused.ok() && delivering && request->refuse_at <= steady_now) {
-      request->refused = busy();
+      request->refused = TryMake(absl::StatusCode::kAlreadyExists, busy);
     }
     if (!request->refused.ok()) {
-      leaving->push_back(std::move(*request));
-      request = requests_.erase(request);
+      leaving->splice(leaving->end(), requests_, request++);
       continue;
     }
     if (left < absl::Hours(24)) {

@@ -5,10 +5,9 @@
 #define SERVER_SESSION_REQUEST_QUEUE_H_
 
 #include <cstddef>
-#include <deque>
 #include <functional>
+#include <list>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -31,13 +30,16 @@ struct SessionRequest {
 };
 
 // First come, first served. Not thread-safe: guarded by the lock of its owner. A request that is
-// refused stays until TakeLeaving.
+// refused stays until TakeLeaving. Only Push needs memory: requests also leave without any.
 class RequestQueue {
  public:
+  using Requests = std::list<SessionRequest>;
+
   bool empty() const { return requests_.empty(); }
   size_t size() const { return requests_.size(); }
 
-  void Push(SessionRequest request) { requests_.push_back(std::move(request)); }
+  // Moves `*request` to the end of the queue. Throws, and leaves it as it is, if memory runs out.
+  void Push(SessionRequest* request);
   SessionRequest TakeFirst();
   SessionRequest TakeLast();
 
@@ -49,13 +51,13 @@ class RequestQueue {
   void RefuseAll(const absl::Status& why);
 
   // Moves to `leaving` the requests that are refused or have run out of time; `delivering`: also
-  // those that have waited long enough for the delivery, with the status `busy()`. Returns the time
-  // at which the next one may leave.
+  // those that have waited long enough for the delivery, with the status `busy()`. Their statuses
+  // lack texts if memory runs out. Returns the time at which the next one may leave.
   CondVar::Clock::time_point TakeLeaving(bool delivering, const std::function<absl::Status()>& busy,
-                                         std::vector<SessionRequest>* leaving);
+                                         Requests* leaving);
 
  private:
-  std::deque<SessionRequest> requests_;
+  Requests requests_;
 };
 
 }  // namespace jobscope

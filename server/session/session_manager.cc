@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/functional/function_ref.h"
 #include "common/log/log.h"
 #include "common/sync/mutex.h"
 #include "common/threads/worker_thread.h"
@@ -23,11 +24,14 @@ namespace {
 // the client that the client has its last byte: a client that starts its next capture at once would
 // otherwise be refused because of its own previous one.
 constexpr auto kDeliveryGrace = std::chrono::seconds(1);
-// Pause before the next look at the request queue after memory ran out.
-constexpr auto kQueueRetryPause = std::chrono::milliseconds(100);
 
-absl::Status ShuttingDownError() {
-  return absl::UnavailableError("the worker is shutting down; no capture starts any more");
+// Sets why a request is refused, or that memory ran out while that was found out.
+void Refuse(SessionRequest* request, absl::FunctionRef<absl::Status()> why) {
+  try {
+    request->refused = why();
+  } catch (const std::exception&) {
+    request->refused = OutOfMemoryError();
+  }
 }
 
 // Calls `done` and releases all that it holds. `done` builds the answer; if memory runs out in it,
@@ -64,8 +68,11 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
     }
   }
 
-  // Puts a request into the queue, and starts the session thread if there is none.
+  // Puts a request into the queue, and starts the session thread if there is none. Answers the
+  // request at once, on the caller's thread, if it has no memory or no thread for that.
   void Enqueue(SessionRequest request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Returns RESOURCE_EXHAUSTED, and leaves `*request` as it is, if that is so. Does not throw.
+  absl::Status TryEnqueue(SessionRequest* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void RunThread();
   std::shared_ptr<SessionRun> MakeRun(SessionRequest* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void RunOne(SessionRequest request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
@@ -76,6 +83,11 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   const bool uses_tsc;
   const IdentitySource identity;
   const std::shared_ptr<ClockBaseline> clock;
+  // Made in advance: copies need no memory, which may be short when requests are cancelled or the
+  // process exits.
+  const absl::Status cancelled = absl::CancelledError("cancelled while queued");
+  const absl::Status shutting_down =
+      absl::UnavailableError("the worker is shutting down; no capture starts any more");
   mutable Mutex mutex;
   CondVar idle;
   std::vector<std::shared_ptr<CollectorSlot>> slots ABSL_GUARDED_BY(mutex);
@@ -102,14 +114,18 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
   request.deadline = deadline;
   request.callbacks = std::move(callbacks);
   if (state.shut_down) {
-    request.refused = ShuttingDownError();
+    request.refused = state.shutting_down;
   } else if (when_busy == WhenBusy::kRefuse) {
     const bool others_wait = !state.queue.empty();
     if (state.running.active() || (state.running.delivering() && others_wait)) {
-      request.refused = state.running.BusyError();
+      Refuse(&request, [&state]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) {
+        return state.running.BusyError();
+      });
     } else if (others_wait) {
-      request.refused = absl::AlreadyExistsError(
-          "a capture is about to start here; wait for it, or end it with `capture stop`");
+      Refuse(&request, [] {
+        return absl::AlreadyExistsError(
+            "a capture is about to start here; wait for it, or end it with `capture stop`");
+      });
     } else if (state.running.delivering()) {
       request.refuse_at = CondVar::Clock::now() + kDeliveryGrace;
     }
@@ -130,32 +146,47 @@ void SessionManager::HoldSlot(SessionOptions options,
   request.callbacks.done = std::move(done);
   request.only_delivers = true;
   if (state.shut_down) {
-    request.refused = ShuttingDownError();
+    request.refused = state.shutting_down;
   } else if (!state.running.none() || !state.queue.empty()) {
-    request.refused = absl::AlreadyExistsError("another session has the slot, or waits for it");
+    Refuse(&request, [] {
+      return absl::AlreadyExistsError("another session has the slot, or waits for it");
+    });
   }
   state.Enqueue(std::move(request));
 }
 
 void SessionManager::State::Enqueue(SessionRequest request) {
-  queue.Push(std::move(request));
+  absl::Status enqueued = TryEnqueue(&request);
+  if (enqueued.ok()) return;
+  const MutexUnlock unlocked(&mutex);
+  SessionRequest leaving = std::move(request);  // destroyed without the lock
+  SessionResult result;
+  result.status = std::move(enqueued);
+  Deliver(&leaving, std::move(result));
+}
+
+absl::Status SessionManager::State::TryEnqueue(SessionRequest* request) {
+  try {
+    queue.Push(request);
+  } catch (const std::exception&) {
+    return OutOfMemoryError();
+  }
   if (thread_runs) {
     running.Wake();
-    return;
+    return absl::OkStatus();
   }
-  absl::Status launched =
-      StartWorkerThread("jobscope-session", [shared = shared_from_this()] { shared->RunThread(); });
-  if (launched.ok()) {
-    thread_runs = true;
-    return;
+  absl::Status launched;
+  try {
+    launched = StartWorkerThread("jobscope-session",
+                                 [shared = shared_from_this()] { shared->RunThread(); });
+  } catch (const std::exception&) {
+    launched = OutOfMemoryError();
   }
-  // No thread could be created: the one case in which the callback runs on the caller's thread.
-  SessionRequest failed = queue.TakeLast();
-  const MutexUnlock unlocked(&mutex);
-  SessionRequest leaving = std::move(failed);  // destroyed without the lock
-  SessionResult result;
-  result.status = std::move(launched);
-  Deliver(&leaving, std::move(result));
+  thread_runs = launched.ok();
+  // A request that stayed in the queue would run with the next one, after its caller has received
+  // an error.
+  if (!launched.ok()) *request = queue.TakeLast();
+  return launched;
 }
 
 void SessionManager::SetEvictor(absl::AnyInvocable<void()> evict) {
@@ -183,7 +214,7 @@ void SessionManager::Cancel(SessionTicket ticket) {
   const MutexLock lock(&state.mutex);
   if (state.running.Is(ticket)) {
     state.running.run()->control().Cancel();
-  } else if (state.queue.Refuse(ticket, absl::CancelledError("cancelled while queued"))) {
+  } else if (state.queue.Refuse(ticket, state.cancelled)) {
     state.running.Wake();
   }
 }
@@ -250,7 +281,7 @@ bool SessionManager::Shutdown(absl::Duration grace) {
   State& state = *state_;
   const MutexLock lock(&state.mutex);
   state.shut_down = true;
-  state.queue.RefuseAll(ShuttingDownError());
+  state.queue.RefuseAll(state.shutting_down);
   if (!state.running.none()) {
     state.running.run()->control().Stop(EndedBy::kShutdown);
     state.running.Wake();
@@ -338,15 +369,13 @@ void SessionManager::State::RunOne(SessionRequest request) {
 }
 
 CondVar::Clock::time_point SessionManager::State::ProcessQueue() {
-  std::vector<SessionRequest> leaving;
+  RequestQueue::Requests leaving;
   auto next = CondVar::Clock::time_point::max();
-  try {
+  {
     const MutexLock lock(&mutex);
     next = queue.TakeLeaving(
         running.delivering(),
         [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return running.BusyError(); }, &leaving);
-  } catch (const std::exception&) {
-    next = CondVar::Clock::now() + kQueueRetryPause;
   }
   for (SessionRequest& request : leaving) {
     SessionResult result;

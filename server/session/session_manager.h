@@ -48,6 +48,8 @@ class SessionManager {
 
   // Requests a session. `deadline` is the caller's own, as an instant of SteadyNow: a request that
   // is still queued then ends with DEADLINE_EXCEEDED.
+  // Throws nothing: without memory, or without a thread, `done` runs on the caller's thread before
+  // this returns, with RESOURCE_EXHAUSTED.
   SessionTicket Submit(SessionOptions options, WhenBusy when_busy, absl::Time deadline,
                        SessionCallbacks callbacks);
 
@@ -64,7 +66,7 @@ class SessionManager {
   void SetEvictor(absl::AnyInvocable<void()> evict);
 
   // The caller has disconnected: ends the session without delivering (status CANCELLED), or removes
-  // it from the queue. Unknown tickets are ignored.
+  // it from the queue. Unknown tickets are ignored. Works without memory.
   void Cancel(SessionTicket ticket);
 
   // Ends the running session early and delivers what it has. An empty id matches any session.

@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/clock/monotonic.h"
 #include "tests/failing_memory.h"
 #include "tests/server/session/session_fixture.h"
 
@@ -52,8 +55,14 @@ class ThrowingCollector : public FakeCollector {
   std::string throw_in_;
 };
 
+thread_local bool t_is_the_test = false;
+bool IsTheTest() { return t_is_the_test; }
+bool IsAnyThread() { return true; }
+
 class OutOfMemoryTest : public SessionTest {
  protected:
+  void SetUp() override { t_is_the_test = true; }
+
   static const v1::CollectorState& StateOf(const SessionResult& result, const std::string& name) {
     for (const v1::CollectorState& state : result.summary.collectors()) {
       if (state.name() == name) return state;
@@ -171,6 +180,71 @@ TEST_F(OutOfMemoryTest, ACollectorOfAFailedSessionRestsUntilItIsStopped) {
   EXPECT_EQ(StateOf(Submit(For(absl::Milliseconds(1))).Get(), "a").state(), "on");
 }
 
+TEST_F(OutOfMemoryTest, ARequestThatFindsNoMemoryIsAnsweredAndNeverRuns) {
+  bool met = true;
+  int sessions = 0;
+  int refused = 0;
+  for (int at = 1; met; ++at) {
+    ASSERT_LT(at, 1'000);
+    Make({&a_, &b_});  // without a session thread, which a request therefore starts
+    std::promise<absl::Status> done;
+    SessionCallbacks callbacks;
+    callbacks.done = [&done](SessionResult result) {
+      result.slot.reset();
+      done.set_value(result.status);
+    };
+    SessionOptions options = For(absl::Milliseconds(1));
+    FailAllocations(at, /*failures=*/1, &IsTheTest);
+    EXPECT_NO_THROW(manager_->Submit(std::move(options), WhenBusy::kWait, absl::InfiniteFuture(),
+                                     std::move(callbacks)));
+    met = StopFailing() == 0;
+    std::future<absl::Status> answer = done.get_future();
+    ASSERT_EQ(answer.wait_for(kTimeout), std::future_status::ready) << at;
+    const absl::Status status = answer.get();
+    ++(status.ok() ? sessions : refused);
+    if (!status.ok()) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    }
+    EXPECT_TRUE(manager_->Shutdown(absl::Minutes(1)));
+  }
+  EXPECT_GT(refused, 1);
+  EXPECT_EQ(Count(a_, "arm"), sessions);
+}
+
+TEST_F(OutOfMemoryTest, WithoutAnyMemoryAQueuedRequestIsCancelled) {
+  Make({&a_, &b_});
+  Pending running = Submit(For(absl::InfiniteDuration(), "running"));
+  ASSERT_TRUE(a_.AwaitCalls("start", 1));
+  Pending queued = Submit(For(absl::Milliseconds(1)));
+  FailAllocations(1, 1'000'000, &IsAnyThread);
+  EXPECT_NO_THROW(manager_->Cancel(queued.ticket));
+  const bool answered = queued.result.wait_for(kTimeout) == std::future_status::ready;
+  StopFailing();
+  EXPECT_TRUE(answered);
+  EXPECT_EQ(manager_->Stop("running"), "running");
+  if (answered) {
+    EXPECT_EQ(queued.Get().status.code(), absl::StatusCode::kCancelled);
+  }
+  (void)running.Get();
+}
+
+TEST_F(OutOfMemoryTest, WithoutAnyMemoryAQueuedRequestRunsOutOfTime) {
+  Make({&a_, &b_});
+  Pending running = Submit(For(absl::InfiniteDuration(), "running"));
+  ASSERT_TRUE(a_.AwaitCalls("start", 1));
+  Pending late =
+      Submit(For(absl::Milliseconds(1)), WhenBusy::kWait, SteadyNow() + absl::Seconds(1));
+  FailAllocations(1, 1'000'000, &IsAnyThread);
+  const bool answered = late.result.wait_for(kTimeout) == std::future_status::ready;
+  StopFailing();
+  EXPECT_TRUE(answered);
+  EXPECT_EQ(manager_->Stop("running"), "running");
+  if (answered) {
+    EXPECT_EQ(late.Get().status.code(), absl::StatusCode::kDeadlineExceeded);
+  }
+  (void)running.Get();
+}
+
 // A worker that ends while memory is short answers all that wait.
 TEST_F(OutOfMemoryTest, WithoutAnyMemoryAWorkerEnds) {
   Make({&a_, &b_});
@@ -178,8 +252,10 @@ TEST_F(OutOfMemoryTest, WithoutAnyMemoryAWorkerEnds) {
   Pending running = Submit(For(absl::InfiniteDuration(), "running"));
   ASSERT_TRUE(a_.AwaitCalls("start", 1));
   Pending queued = Submit(For(absl::Milliseconds(1)));
+  FailAllocations(1, 1'000'000, &IsAnyThread);
+  // Asks for the end; what hangs may be over.
+  EXPECT_NO_THROW((void)manager_->Shutdown(absl::ZeroDuration()));
   FailAllocations(1, 1'000'000);
-  (void)manager_->Shutdown(absl::ZeroDuration());  // asks for the end; what hangs may be over
   a_.Release();
   EXPECT_EQ(queued.Get().status.code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(manager_->Shutdown(absl::Seconds(60)));
