@@ -9,6 +9,8 @@
 #include "absl/time/clock.h"
 #include "common/clock/clock.h"
 #include "common/clock/monotonic.h"
+#include "common/log/log.h"
+#include "server/guard/resource_guard.h"
 #include "server/rpc/peer.h"
 #include "server/rpc/unary_call.h"
 #include "server/security/audit.h"
@@ -49,7 +51,13 @@ StreamCall::StreamCall(CallRegistry* registry, absl::string_view method,
 StreamCall::Reactor* StreamCall::Begin() {
   bridge_ = new Bridge(shared_from_this());
   Bridge* const bridge = bridge_;
-  if (auto status = registry_->Enter(shared_from_this()); !status.ok()) Finish(std::move(status));
+  absl::Status entered;
+  try {
+    entered = registry_->Enter(shared_from_this());
+  } catch (const std::exception&) {  // this and its bridge own each other until it is finished
+    entered = OutOfMemoryError();
+  }
+  if (!entered.ok()) Finish(std::move(entered));
   Post(kWake);
   return bridge;
 }
@@ -197,15 +205,17 @@ void StreamCall::Advance() {
 void StreamCall::SendStatus() {
   finish_sent_ = true;
   tick_.reset();
-  grpc::Status status(static_cast<grpc::StatusCode>(wanted_status_->code()), "");
   try {
-    status = ToGrpc(*wanted_status_);
     registry_->audit().Write({KindOf(method_), method_, peer_, description_, SteadyNow() - started_,
                               *wanted_status_, Outcome()});
-  } catch (const std::exception&) {  // out of memory: sends the status without its text
+  } catch (const std::exception&) {  // out of memory: without a line
   }
   registry_->Answered(shared_from_this());
-  bridge_->Finish(status);
+  try {
+    bridge_->Finish(ToFinalStatus(*wanted_status_));
+  } catch (const std::exception&) {
+    Log(LogLevel::kError, "a stream could not be finished: out of memory");
+  }
 }
 
 void StreamCall::TickEvery(absl::Duration interval) {

@@ -3,8 +3,12 @@
 
 #include <grpcpp/server_context.h>
 
+#include <cstddef>
+#include <exception>
+#include <new>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -13,11 +17,36 @@
 #include "common/text/foreign_text.h"
 #include "rpc/error_details.h"
 #include "rpc/server_ended.h"
+#include "server/guard/resource_guard.h"
 #include "server/limits.h"
 #include "server/rpc/peer.h"
 #include "server/security/audit.h"
 
 namespace jobscope {
+namespace {
+
+// What must be free before a call is finished, in addition to the texts of its status: far more
+// than gRPC's C++ layer allocates.
+constexpr size_t kFinishBytes = 4096;
+
+// Whether so many bytes can be allocated. Not by a new expression, which compilers remove.
+bool HasBytes(size_t bytes) {
+  void* const volatile memory = ::operator new(bytes, std::nothrow);
+  ::operator delete(memory);
+  return memory != nullptr;
+}
+
+// Returns `make()`, or the code without a text if memory runs out.
+absl::Status StatusOrCode(absl::StatusCode code, absl::FunctionRef<absl::Status()> make) {
+  try {
+    return make();
+  } catch (const std::exception&) {
+    return absl::Status(code, "");
+  }
+}
+
+}  // namespace
+
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
@@ -25,10 +54,25 @@ grpc::Status ToGrpc(const absl::Status& status) {
                       ErrorDetails(status));
 }
 
+grpc::Status ToFinalStatus(const absl::Status& status) {
+  try {
+    grpc::Status final_status = ToGrpc(status);
+    const size_t text_bytes =
+        final_status.error_message().size() + final_status.error_details().size();
+    if (HasBytes(2 * text_bytes + kFinishBytes)) return final_status;
+  } catch (const std::exception&) {
+    // Out of memory.
+  }
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), "");
+}
+
 class UnaryCall::Reactor : public grpc::ServerUnaryReactor {
  public:
   explicit Reactor(std::shared_ptr<UnaryCall> call) : call_(std::move(call)) {}
-  void OnCancel() override { call_->End(absl::CancelledError("the caller has disconnected")); }
+  void OnCancel() override {
+    call_->End(StatusOrCode(absl::StatusCode::kCancelled,
+                            [] { return absl::CancelledError("the caller has disconnected"); }));
+  }
   void OnDone() override {
     call_->OnDone();
     call_->registry_->Leave(call_);
@@ -52,7 +96,13 @@ std::shared_ptr<UnaryCall> UnaryCall::Start(CallRegistry* registry, absl::string
                                             grpc::CallbackServerContext* context) {
   std::shared_ptr<UnaryCall> call(new UnaryCall(registry, method, context));
   call->reactor_ = new Reactor(call);
-  if (auto status = registry->Enter(call); !status.ok()) call->Finish(status);
+  absl::Status entered;
+  try {
+    entered = registry->Enter(call);
+  } catch (const std::exception&) {  // `call` and its reactor own each other until it is finished
+    entered = OutOfMemoryError();
+  }
+  if (!entered.ok()) call->Finish(entered);
   return call;
 }
 
@@ -90,17 +140,37 @@ bool UnaryCall::Finish(const absl::Status& status, absl::FunctionRef<void()> wri
     description = std::move(description_);
     cancel = std::move(cancel_);
   }
-  if (status.ok()) write_response();
-  registry_->audit().Write(
-      {KindOf(method_), method_, peer_, description, SteadyNow() - started_, status, outcome});
+  absl::Status sent = status;
+  try {
+    if (status.ok()) write_response();
+  } catch (const std::exception&) {
+    sent = OutOfMemoryError();
+  }
+  Send(sent, description, outcome);
+  return true;
+}
+
+void UnaryCall::Send(const absl::Status& status, absl::string_view description,
+                     absl::string_view outcome) {
+  try {
+    registry_->audit().Write(
+        {KindOf(method_), method_, peer_, description, SteadyNow() - started_, status, outcome});
+  } catch (const std::exception&) {
+    // Out of memory: without a line.
+  }
   registry_->Answered(shared_from_this());
-  reactor_->Finish(ToGrpc(status));  // from here on the reactor may be gone
+  try {
+    reactor_->Finish(ToFinalStatus(status));  // from here on the reactor may be gone
+  } catch (const std::exception&) {
+    Log(LogLevel::kError, "a call could not be finished: out of memory");
+  }
+  std::shared_ptr<void> not_held;  // released outside of the lock
   absl::MutexLock lock(&mutex_);
-  if (held_ == nullptr || context_ == nullptr) return true;
-  cut_off_ = RunAfter(limit_, [weak = weak_from_this()] {
+  if (held_ == nullptr || context_ == nullptr) return;
+  cut_off_ = TryRunAfter(limit_, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->CutOff();
   });
-  return true;
+  if (cut_off_ == nullptr) not_held.swap(held_);
 }
 
 void UnaryCall::HoldUntilSent(std::shared_ptr<void> held, absl::Duration limit) {
@@ -110,13 +180,17 @@ void UnaryCall::HoldUntilSent(std::shared_ptr<void> held, absl::Duration limit) 
 }
 
 void UnaryCall::CutOff() {
-  absl::MutexLock lock(&mutex_);
-  if (context_ == nullptr) return;
+  absl::Duration limit;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (context_ == nullptr) return;
+    // OnDone follows; if the connection itself stalls, when the connection ends.
+    context_->TryCancel();
+    limit = limit_;
+  }
   Log(LogLevel::kWarning,
       absl::StrCat(peer_, " has not received its answer to ", method_, " for ",
-                   absl::FormatDuration(absl::Trunc(limit_, absl::Seconds(1))), " and is cut off"));
-  // OnDone follows; if the connection itself stalls, when the connection ends.
-  context_->TryCancel();
+                   absl::FormatDuration(absl::Trunc(limit, absl::Seconds(1))), " and is cut off"));
 }
 
 void UnaryCall::OnDone() {
@@ -133,7 +207,7 @@ bool UnaryCall::Finish(const absl::Status& status, absl::string_view outcome) {
       status, [] {}, outcome);
 }
 
-void UnaryCall::Abandon() { End(ServerEnded()); }
+void UnaryCall::Abandon() { End(StatusOrCode(absl::StatusCode::kUnavailable, &ServerEnded)); }
 
 void UnaryCall::SetSession(std::string session_id) {
   absl::MutexLock lock(&mutex_);
@@ -154,7 +228,11 @@ void UnaryCall::End(const absl::Status& status) {
   }
   // In this order: the cancelled session would otherwise answer first, with its own status.
   Finish(status);
-  if (cancel) cancel();
+  try {
+    if (cancel) cancel();
+  } catch (const std::exception&) {
+    Log(LogLevel::kError, "what ran for a call could not be ended: out of memory");
+  }
 }
 
 }  // namespace jobscope

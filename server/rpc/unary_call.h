@@ -57,14 +57,16 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
 
   // Answers the call. `write_response` runs only if this is the first answer and `status` is OK:
   // gRPC's response object is valid in it. `outcome` ends the audit line. Returns false, and does
-  // nothing, if the call is already finished.
+  // nothing, if the call is already finished. Throws nothing: if memory runs out, the call is
+  // answered with RESOURCE_EXHAUSTED, or without the text of its status.
   bool Finish(const absl::Status& status, absl::FunctionRef<void()> write_response,
               absl::string_view outcome = {});
   bool Finish(const absl::Status& status, absl::string_view outcome = {});
 
   // Keeps `held`, the slot, until gRPC no longer uses the call: a caller that does not read its
   // answer holds memory, and no session may record in addition. A caller that has not taken the
-  // answer after `limit` is cut off. Call before Finish.
+  // answer after `limit` is cut off; without memory for a timer, nothing is held. Call before
+  // Finish.
   void HoldUntilSent(std::shared_ptr<void> held, absl::Duration limit);
 
   void Abandon() override;
@@ -74,8 +76,11 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   class Reactor;
 
   UnaryCall(CallRegistry* registry, absl::string_view method, grpc::CallbackServerContext* context);
-  // Ends what runs for this call, and finishes the call.
+  // Ends what runs for this call, and finishes the call. Throws nothing: gRPC calls it on its own
+  // threads.
   void End(const absl::Status& status);
+  // Sends the answer. Throws nothing.
+  void Send(const absl::Status& status, absl::string_view description, absl::string_view outcome);
   void CutOff();
   void OnDone();
 
@@ -101,6 +106,11 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
 // Converts a status: absl's codes are gRPC's. Makes the text printable and short enough for a
 // trailer.
 grpc::Status ToGrpc(const absl::Status& status);
+
+// The same for a status that is sent next. Returns the code without texts if there is hardly any
+// memory: gRPC's Finish copies the texts, and if it throws, the call stays open for ever. Throws
+// nothing.
+grpc::Status ToFinalStatus(const absl::Status& status);
 
 }  // namespace jobscope
 

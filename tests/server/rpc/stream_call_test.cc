@@ -20,6 +20,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
@@ -31,7 +32,9 @@ namespace {
 
 struct Script {
   std::string throws_in;          // the function that finds no memory
-  std::atomic<bool> ends{false};  // at the next wake-up
+  std::atomic<bool> ends{false};  // at the next wake-up, with `status`
+  absl::Status status;
+  std::atomic<bool> lacks_memory{false};  // for the first allocation after the audit line
   absl::Notification done;
 };
 
@@ -57,7 +60,7 @@ class ScriptedStream final : public StreamCall {
   void OnClientClosed() override { Finish(absl::OkStatus()); }
   void OnLost() override { Throw("OnLost"); }
   void OnWake() override {
-    if (script_.ends) Finish(absl::OkStatus());
+    if (script_.ends) Finish(script_.status);
   }
   void OnServerEnds() override { Finish(absl::UnavailableError("the test has ended")); }
   void OnDone(bool /*lost*/) override {
@@ -81,6 +84,7 @@ class ScriptedStream final : public StreamCall {
 };
 
 thread_local bool t_is_the_test = false;
+thread_local bool t_sends_status = false;
 
 class StreamCallTest : public ::testing::Test, private grpc::CallbackGenericService {
  protected:
@@ -117,7 +121,11 @@ class StreamCallTest : public ::testing::Test, private grpc::CallbackGenericServ
   }
 
   Script script_;
-  CallRegistry registry_{8, 8, std::make_shared<AuditLog>([](const std::string& /*line*/) {})};
+  CallRegistry registry_{8, 8, std::make_shared<AuditLog>([this](const std::string& /*line*/) {
+                           if (!script_.lacks_memory) return;
+                           t_sends_status = true;
+                           FailAllocations(/*at=*/1, /*failures=*/1, [] { return t_sends_status; });
+                         })};
   std::unique_ptr<v1::Profiler::Stub> stub_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::ClockPing, v1::ClockPong>> client_;
@@ -135,6 +143,17 @@ TEST_F(StreamCallTest, AWakeUpForWhichMemoryRanOutHidesNoLaterOne) {
   stream_->Wake();
   const grpc::Status status = client_->Finish();
   EXPECT_TRUE(status.ok()) << status.error_message();
+  ExpectDone();
+}
+
+TEST_F(StreamCallTest, WithoutMemoryForItsTextAStatusIsSent) {
+  script_.status = absl::NotFoundError("a text for which a std::string needs an allocation");
+  script_.lacks_memory = true;
+  script_.ends = true;
+  stream_->Wake();
+  const grpc::Status status = client_->Finish();
+  EXPECT_EQ(StopFailing(), 0) << "no allocation failed";
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND) << status.error_message();
   ExpectDone();
 }
 
