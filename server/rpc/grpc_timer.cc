@@ -3,11 +3,14 @@
 
 #include <grpcpp/alarm.h>
 
+#include <atomic>
+#include <exception>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/clock/monotonic.h"
+#include "common/log/log.h"
 #include "rpc/deadline.h"
 
 namespace jobscope {
@@ -19,6 +22,19 @@ namespace {
 // processor, when three are in one queue. If the system refuses the thread, gRPC uses its queue all
 // the same, and nothing in it ever runs: neither a wake-up nor the rest of a connection's work.
 constexpr absl::Duration kLeftToExpire = absl::Seconds(5);
+
+// Calls `body` on a thread of gRPC's, which lets an exception end the process. Not `...`: Python
+// ends threads by unwinding them.
+void CallOnGrpcsThread(const std::function<void()>& body) {
+  static std::atomic<bool> logged{false};
+  try {
+    body();
+  } catch (const std::exception&) {
+    if (logged.exchange(true)) return;
+    Log(LogLevel::kError,
+        "work of the profiler server was dropped: out of memory (logged once per process)");
+  }
+}
 
 }  // namespace
 
@@ -37,7 +53,7 @@ void RunSoon(std::function<void()> body) {
   alarm->Set(gpr_inf_past(GPR_CLOCK_MONOTONIC), [hop](bool /*expired*/) {
     const std::shared_ptr<grpc::Alarm> last = std::move(hop->alarm);
     const std::function<void()> run = std::move(hop->body);
-    run();
+    CallOnGrpcsThread(run);
   });
 }
 
@@ -51,7 +67,7 @@ struct GrpcTimer::Wait {
       last.swap(alarm);
       run.swap(body);
     }
-    if (expired && run) run();
+    if (expired && run) CallOnGrpcsThread(run);
   }
 
   absl::Mutex mutex;

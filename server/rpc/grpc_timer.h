@@ -13,9 +13,10 @@
 
 namespace jobscope {
 
-// Runs `body` once, soon, and never on the caller's thread: for callers on foreign threads, or on
-// threads that must not be delayed. Costs the caller a few microseconds; if three functions wait,
-// gRPC may start another thread of its own here, which then keeps the caller's signal mask.
+// Runs `body` once, soon, and never on the caller's thread. Costs the caller a few microseconds; if
+// three functions wait, gRPC may start another thread of its own here, which then keeps the
+// caller's signal mask. So only threads that block the application's signals may call it: ours and
+// gRPC's, never the application's. `body` may throw, as below.
 void RunSoon(std::function<void()> body);
 
 // A function that runs later. Thread-safe.
@@ -40,7 +41,8 @@ class GrpcTimer {
 
 // Runs `body` once after `delay`, unless the timer is destroyed first. `body` may run while the
 // timer is being destroyed, and may destroy it: it must own the objects that it uses, by a
-// weak_ptr if they own the timer.
+// weak_ptr if they own the timer. An exception of `body` (out of memory) ends only `body`, and is
+// logged once per process: nothing above it on gRPC's threads would catch it.
 std::unique_ptr<GrpcTimer> RunAfter(absl::Duration delay, std::function<void()> body);
 
 // The same, but returns null if memory has run out, which copying `body` needs, too: for callers

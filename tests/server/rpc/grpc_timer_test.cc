@@ -10,8 +10,12 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <new>
+#include <string>
+#include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace jobscope {
@@ -56,6 +60,29 @@ TEST_F(GrpcTimerTest, ItsFunctionMayDestroyIt) {
   });
   has_timer.Notify();
   EXPECT_TRUE(ran.WaitForNotificationWithTimeout(absl::Minutes(1)));
+}
+
+// gRPC's threads catch nothing: the process would end.
+TEST_F(GrpcTimerTest, AFunctionThatThrowsIsLoggedOnceAndEndsNothingElse) {
+  testing::internal::CaptureStderr();
+  const auto alive = std::make_shared<int>(0);  // owned by the functions until they have ended
+  for (int i = 0; i < 3; ++i) {
+    RunSoon([alive] { throw std::bad_alloc(); });
+    absl::Notification threw;
+    const auto timer = RunAfter(absl::Milliseconds(1), [alive, &threw] {
+      threw.Notify();
+      throw std::bad_alloc();
+    });
+    EXPECT_TRUE(threw.WaitForNotificationWithTimeout(absl::Minutes(1)));
+  }
+  const absl::Time end = absl::Now() + absl::Minutes(1);
+  while (alive.use_count() > 1 && absl::Now() < end) std::this_thread::yield();
+  EXPECT_EQ(alive.use_count(), 1);
+  const std::string log = testing::internal::GetCapturedStderr();
+  constexpr char kLine[] = "was dropped: out of memory";
+  const size_t first = log.find(kLine);
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find(kLine, first + 1), std::string::npos) << log;
 }
 
 // A stream cancels several while gRPC's executor runs its wake-up. A thread that gRPC would start
