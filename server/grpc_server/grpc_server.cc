@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -104,8 +106,10 @@ struct GrpcServer::State {
   absl::Status Serve(std::vector<ListenSocket> listeners, const Credentials& credentials);
   // Ends and delivers the capture that runs for one of our callers, delivers captures that have
   // ended, abandons the other calls, and blocks until gRPC has written the answers out, until
-  // `end` (SteadyNow).
+  // `end` (SteadyNow). Runs on the helper thread.
   void EndCalls(absl::Time end);
+  // Turns continuous profiling off, and drops captures without a stream. Runs on the helper thread.
+  void EndCaptures();
   // Runs on the helper thread, which is abandoned if it takes long.
   void ShutDown(absl::Time end);
 
@@ -300,6 +304,31 @@ void GrpcServer::State::ShutDown(absl::Time end) {
   guards.clear();
 }
 
+void GrpcServer::State::EndCaptures() {
+  continuous.Stop().IgnoreError();
+  native.EndCaptures();
+}
+
+// Runs `end_calls` on the helper thread, and waits for it until `end`. gRPC may start a thread for
+// the end of a call, which keeps the signal mask of the thread that ends it: the application's
+// threads must not.
+void GrpcServer::RunOnHelper(absl::Time end, std::function<void(State&)> end_calls) {
+  const absl::Duration left = std::max(end - SteadyNow(), absl::ZeroDuration()) + kShutdownGrace;
+  state_->helper.Wait(left);  // the end of its start
+  const auto run = [state = state_, end_calls = std::move(end_calls)] {
+    try {
+      end_calls(*state);
+    } catch (const std::exception&) {  // it would end the helper, which also closes the server
+      Log(LogLevel::kError, "the calls of the profiler server could not be ended: out of memory");
+    }
+  };
+  if (!state_->helper.Run("end of calls", left, run)) {
+    Log(LogLevel::kWarning,
+        "the calls of the profiler server end late, on a thread of its own; their captures may be "
+        "lost");
+  }
+}
+
 GrpcServer::GrpcServer(std::shared_ptr<State> state) : state_(std::move(state)) {}
 GrpcServer::~GrpcServer() = default;
 
@@ -349,15 +378,13 @@ void GrpcServer::Stop(absl::Duration limit) {
   State& state = *state_;
   const absl::Time end = SteadyNow() + limit;
   state.calls.Close();
-  state.continuous.Stop().IgnoreError();
-  state.native.EndCaptures();
-  state.EndCalls(end);
+  RunOnHelper(end, [](State& ending) { ending.EndCaptures(); });
+  RunOnHelper(end, [end](State& ending) { ending.EndCalls(end); });
   // No call is open any more. A connection whose peer is cut off would keep gRPC waiting for its
   // closing handshake until the time limit.
   const absl::Time now = SteadyNow();
   const absl::Time shutdown_end = std::clamp(end, now, now + kFlushTime);
   const absl::Duration left = shutdown_end - now + kShutdownGrace;
-  state.helper.Wait(left);  // the end of its start
   if (!state.helper.Run("stop", left,
                         [state = state_, shutdown_end] { state->ShutDown(shutdown_end); })) {
     Log(LogLevel::kWarning,
@@ -369,7 +396,9 @@ void GrpcServer::Stop(absl::Duration limit) {
 
 void GrpcServer::DeliverBeforeExit(absl::Duration grace) {
   state_->calls.Close();
-  if (state_->calls.open() > 0) state_->EndCalls(SteadyNow() + grace);
+  if (state_->calls.open() == 0) return;
+  const absl::Time end = SteadyNow() + grace;
+  RunOnHelper(end, [end](State& ending) { ending.EndCalls(end); });
 }
 
 }  // namespace jobscope

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -93,7 +94,8 @@ class GrpcServer {
   // Ends the capture that runs for one of our callers (EndedBy::kShutdown) and delivers it,
   // refuses queued requests, closes the port. Blocks for at most `limit`, plus 0.5 s for gRPC to
   // close its sockets; if the server needs longer, its helper thread continues, with a warning. The
-  // SessionManager continues.
+  // SessionManager continues. Ends calls on the helper thread, too: no thread of gRPC's is started
+  // by the caller's.
   void Stop(absl::Duration limit);
 
   // The process exits: like Stop, but leaves gRPC itself running, because its threads run until the
@@ -103,6 +105,7 @@ class GrpcServer {
  private:
   struct State;
   explicit GrpcServer(std::shared_ptr<State> state);
+  void RunOnHelper(absl::Time end, std::function<void(State&)> end_calls);
   // Shared with the helper thread.
   const std::shared_ptr<State> state_;
 };
