@@ -26,6 +26,14 @@ absl::Duration Milliseconds(uint64_t count) {
   return absl::Milliseconds(std::min<uint64_t>(count, INT64_MAX));
 }
 
+// Identifies the process that answered; empty if its answer does not. Process ids are reused, and
+// equal in many containers.
+std::string ProcessOf(const v1::DescribeResponse& response) {
+  if (response.identity().pid() <= 0 || response.start_unix_ns() == 0) return {};
+  return absl::StrCat(response.identity().host(), "\n", response.pid_space(), "\n",
+                      response.identity().pid(), "\n", response.start_unix_ns());
+}
+
 // Keeps only what the client itself has entered. The rest describes the process that answered the
 // last attempt, and another one may answer now.
 void ForgetProcess(ManifestWorker* account) {
@@ -42,8 +50,11 @@ void ForgetProcess(ManifestWorker* account) {
 Admission::Decision Admission::Decide(size_t index, const v1::DescribeResponse* response) {
   Slot& slot = (*roster_)[index];
   ForgetProcess(&slot.result.account);
+  const std::string process = response == nullptr ? "" : ProcessOf(*response);
+  // A worker of ours without streams is asked again, and may then be described as a stock one.
+  if (response != nullptr || !slot.described) ForgetEarlier(index, process);
   if (response != nullptr) {
-    if (const std::optional<size_t> twin = Twin(index, *response)) {
+    if (const std::optional<size_t> twin = Twin(index, process)) {
       ManifestWorker& account = slot.result.account;
       FillFromDescription(*response, &account);
       account.busy.reset();
@@ -76,22 +87,39 @@ Admission::Decision Admission::Decide(size_t index, const v1::DescribeResponse* 
   return {};
 }
 
-std::optional<size_t> Admission::Twin(size_t index, const v1::DescribeResponse& response) {
-  // Process ids are reused, and equal in many containers.
-  if (response.identity().pid() <= 0 || response.start_unix_ns() == 0) return std::nullopt;
-  const std::string process =
-      absl::StrCat(response.identity().host(), "\n", response.pid_space(), "\n",
-                   response.identity().pid(), "\n", response.start_unix_ns());
+void Admission::ForgetEarlier(size_t index, const std::string& process) {
+  const auto earlier = recorded_.find(index);
+  if (earlier == recorded_.end() || earlier->second == process) return;
+  processes_.erase(earlier->second);
+  recorded_.erase(earlier);
+  const auto duplicates = duplicates_.find(index);
+  if (duplicates == duplicates_.end()) return;
+  duplicates_of_earlier_[index] = std::move(duplicates->second);
+  duplicates_.erase(duplicates);
+}
+
+std::optional<size_t> Admission::Twin(size_t index, const std::string& process) {
+  if (process.empty()) return std::nullopt;
   size_t& keeper = processes_.emplace(process, index).first->second;
-  if (PathFailed(keeper)) keeper = index;
-  if (keeper == index) return std::nullopt;
-  return keeper;
+  if (PathFailed(keeper)) {
+    recorded_.erase(keeper);
+    keeper = index;
+  }
+  if (keeper != index) return keeper;
+  recorded_[index] = process;
+  return std::nullopt;
 }
 
 std::vector<size_t> Admission::TakeDuplicates(size_t index) {
   const auto duplicates = duplicates_.find(index);
   if (duplicates == duplicates_.end() || !PathFailed(index)) return {};
   return std::move(duplicates_.extract(duplicates).mapped());
+}
+
+std::vector<size_t> Admission::TakeDuplicatesOfEarlier(size_t index) {
+  const auto duplicates = duplicates_of_earlier_.find(index);
+  if (duplicates == duplicates_of_earlier_.end()) return {};
+  return std::move(duplicates_of_earlier_.extract(duplicates).mapped());
 }
 
 // Other outcomes are those of the process: it would answer the same at another address.

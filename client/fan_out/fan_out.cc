@@ -97,6 +97,7 @@ void FanOut::OnDescribed(size_t index, const grpc::Status& status,
       Finish(index, std::move(decision.outcome));
       break;
   }
+  ContactAgain(admission_.TakeDuplicatesOfEarlier(index), index, "is another process now");
 }
 
 void FanOut::Arm(size_t index) {
@@ -160,7 +161,7 @@ void FanOut::RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration a
   Slot& slot = roster_[index];
   if (interrupted_ || !IsWorthRetrying(outcome.kind) || !MayRetry(slot)) {
     Finish(index, std::move(outcome));
-    ContactDuplicates(index);
+    ContactAgain(admission_.TakeDuplicates(index), index, "failed");
     return;
   }
   slot.worker.reset();
@@ -170,12 +171,12 @@ void FanOut::RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration a
   slot.result.outcome = std::move(outcome);
 }
 
-void FanOut::ContactDuplicates(size_t index) {
+void FanOut::ContactAgain(const std::vector<size_t>& duplicates, size_t index, const char* why) {
   if (interrupted_) return;
-  for (const size_t duplicate : admission_.TakeDuplicates(index)) {
+  for (const size_t duplicate : duplicates) {
     Slot& slot = roster_[duplicate];
     progress_->Line(absl::StrCat(slot.endpoint.address, ": contacted again, because ",
-                                 roster_[index].endpoint.address, " failed"));
+                                 roster_[index].endpoint.address, " ", why));
     tally_.OnContactedAgain();
     slot.result.account.same_as.clear();
     ++slot.rearms;  // it has answered

@@ -78,8 +78,9 @@ class FanOut : private StartCoordinator::Host {
   // Whether the worker has attempts left.
   bool MayRetry(const Slot& slot) const;
   void RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration at_least);
-  // Contacts the other addresses of the worker's process if its own has failed.
-  void ContactDuplicates(size_t index);
+  // Contacts other addresses of the process that the worker is, or was: `why` completes the text
+  // after the worker's address.
+  void ContactAgain(const std::vector<size_t>& duplicates, size_t index, const char* why);
 
   // The common start.
   absl::Duration StallTime() const override;

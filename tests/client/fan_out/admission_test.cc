@@ -4,6 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/fan_out/fan_out_options.h"
 #include "client/fan_out/roster.h"
@@ -78,6 +84,77 @@ TEST_F(AdmissionTest, TheAccountOfAnEarlierProcessIsNotThatOfAStockWorker) {
   roster_[0].streams = false;
   EXPECT_EQ(admission_.Decide(0, nullptr).next, Admission::Next::kArm);
   EXPECT_THAT(account_.warnings, ElementsAre(HasSubstr("native protocol")));
+}
+
+// Three addresses. A process has a number here.
+class TwinsTest : public ::testing::Test {
+ protected:
+  TwinsTest() { options_.duration = absl::Seconds(1); }
+
+  // The address under which the worker is a duplicate if that process answers. Nullopt: it is
+  // recorded itself.
+  std::optional<std::string> SameAs(size_t index, int process) {
+    v1::DescribeResponse response;
+    response.set_streams(true);
+    response.mutable_identity()->set_pid(process);
+    response.set_start_unix_ns(1);
+    roster_.BeginAttempt(index, absl::InfiniteFuture());
+    roster_[index].streams = true;
+    const Admission::Decision decision = admission_.Decide(index, &response);
+    if (decision.next == Admission::Next::kArm) return std::nullopt;
+    EXPECT_EQ(decision.outcome.kind, Outcome::kDuplicate);
+    roster_.Move(index, Stage::kDone);
+    return roster_[index].result.account.same_as;
+  }
+
+  static std::vector<Endpoint> Endpoints() {
+    std::vector<Endpoint> endpoints(3);
+    for (size_t i = 0; i < endpoints.size(); ++i) endpoints[i].address = absl::StrCat("w", i);
+    return endpoints;
+  }
+
+  FanOutOptions options_;
+  Roster roster_{Endpoints(), {"w0", "w1", "w2"}};
+  Admission admission_{options_, &roster_};
+};
+
+TEST_F(TwinsTest, AnAddressWhoseProcessWasReplacedStandsForTheNewOneOnly) {
+  EXPECT_EQ(SameAs(0, 7), std::nullopt);
+  EXPECT_EQ(SameAs(1, 7), "w0");
+  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), IsEmpty());
+  EXPECT_EQ(SameAs(0, 8), std::nullopt);  // after it was busy, for example
+  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), ElementsAre(1));
+  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), IsEmpty()) << "each once";
+  // The earlier process, which only the other address reaches now.
+  EXPECT_EQ(SameAs(2, 7), std::nullopt);
+  EXPECT_EQ(SameAs(1, 7), "w2");
+}
+
+TEST_F(TwinsTest, AReplacedProcessMayHaveBothAddressesAgain) {
+  EXPECT_EQ(SameAs(0, 7), std::nullopt);
+  EXPECT_EQ(SameAs(1, 7), "w0");
+  EXPECT_EQ(SameAs(0, 8), std::nullopt);
+  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), ElementsAre(1));
+  EXPECT_EQ(SameAs(1, 8), "w0");
+  EXPECT_EQ(SameAs(0, 8), std::nullopt);
+  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), IsEmpty());
+}
+
+TEST_F(TwinsTest, AProcessThatAnswersAgainKeepsItsDuplicates) {
+  EXPECT_EQ(SameAs(0, 7), std::nullopt);
+  EXPECT_EQ(SameAs(1, 7), "w0");
+  EXPECT_EQ(SameAs(0, 7), std::nullopt);
+  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), IsEmpty());
+  EXPECT_EQ(SameAs(2, 7), "w0");
+}
+
+TEST_F(TwinsTest, AWorkerThatBecomesADuplicateStandsForNoProcess) {
+  EXPECT_EQ(SameAs(0, 7), std::nullopt);
+  EXPECT_EQ(SameAs(1, 8), std::nullopt);
+  EXPECT_EQ(SameAs(2, 8), "w1");
+  EXPECT_EQ(SameAs(1, 7), "w0");
+  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(1), ElementsAre(2));
+  EXPECT_EQ(SameAs(2, 8), std::nullopt);
 }
 
 }  // namespace

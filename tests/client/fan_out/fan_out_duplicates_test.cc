@@ -94,6 +94,24 @@ TEST_F(FanOutTest, OneOfTheOtherAddressesReplacesTheFirst) {
   EXPECT_EQ(other.account.same_as, second_recorded ? "w1:1" : "w2:1");
 }
 
+// Between two attempts at the first address, another process begins to listen there.
+TEST_F(FanOutTest, AProcessIsRecordedUnderItsOtherAddressIfTheFirstHasAnother) {
+  Script replaced;
+  replaced.pid = 7;
+  replaced.next_pid = 8;
+  replaced.arm = [](int attempt) { return attempt == 0 ? Refused(0) : Status::OK; };
+  replaced.arm_takes = absl::Milliseconds(100);
+  Script works;
+  works.pid = 7;
+  works.describe_takes = absl::Milliseconds(20);  // while the first one arms
+  const std::vector<WorkerResult> results = Run({replaced, works});
+  for (size_t i = 0; i < results.size(); ++i) {
+    EXPECT_STREQ(Name(results[i].outcome.kind), "ok") << i << ": " << results[i].outcome.reason;
+    EXPECT_EQ(results[i].account.same_as, "");
+    EXPECT_EQ(starts(i).size(), 1u);
+  }
+}
+
 TEST_F(FanOutTest, AProcessThatRefusesIsNotAskedAtItsOtherAddress) {
   Script refuses;
   refuses.pid = 7;

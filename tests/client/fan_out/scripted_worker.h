@@ -117,6 +117,7 @@ struct Script {
   uint64_t max_duration_ms = 0;  // 0 does not tell
   // Of its process: 0 does not tell. Those in which these four are equal are the same process.
   int64_t pid = 0;
+  int64_t next_pid = 0;  // from the second attempt on; 0: the same
   std::string host;
   std::string pid_space;
   uint64_t start_unix_ns = 1'700'000'000'000'000'000;
@@ -202,7 +203,8 @@ class ScriptedWorker : public WorkerClient {
     v1::DescribeResponse response;
     response.set_streams(script_.streams);
     response.set_clock_id(script_.clock_id);
-    response.mutable_identity()->set_pid(script_.pid);
+    const bool replaced = attempt > 0 && script_.next_pid != 0;
+    response.mutable_identity()->set_pid(replaced ? script_.next_pid : script_.pid);
     response.mutable_identity()->set_host(script_.host);
     response.set_pid_space(script_.pid_space);
     response.set_start_unix_ns(script_.start_unix_ns);
