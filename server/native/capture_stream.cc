@@ -124,10 +124,12 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
   wanted_lookback_ = options->lookback;
   writer_ = ItemWriter(request.chunks());
   by_steps_ = request.by_steps();
+  // Also handles a wake-up for which memory ran out. Before the capture is made, which would be
+  // left behind if this throws.
+  TickEvery(captures_->limits().armed_tick);
   auto capture = captures_->New(*std::move(options));
   if (!capture.ok()) return capture.status();
   capture_ = *std::move(capture);
-  TickEvery(captures_->limits().armed_tick);  // also handles a wake-up for which memory ran out
   id_ = capture_->Submit(shared_from_this(), std::min(deadline_, SteadyNow() + kMaxQueueTime));
   return absl::OkStatus();
 }

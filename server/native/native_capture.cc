@@ -3,25 +3,46 @@
 
 #include <algorithm>
 #include <exception>
-#include <new>
+#include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/clock/monotonic.h"
 #include "common/log/log.h"
+#include "server/guard/resource_guard.h"
 #include "server/limits.h"
 #include "server/native/native_captures.h"
 
 namespace jobscope {
 namespace {
 
-// Like CancelledError; without the message if memory has run out.
-absl::Status TryCancelledError(const char* message) {
+// Returns `make()`, or the code without a text if memory has run out.
+absl::Status TryMake(absl::StatusCode code, absl::FunctionRef<absl::Status()> make) {
   try {
-    return absl::CancelledError(message);
-  } catch (const std::bad_alloc&) {
-    return absl::CancelledError("");
+    return make();
+  } catch (const std::exception&) {
+    return absl::Status(code, "");
   }
+}
+
+absl::Status TryCancelledError(absl::string_view message) {
+  return TryMake(absl::StatusCode::kCancelled, [message] { return absl::CancelledError(message); });
+}
+
+// Returns `make()`, for ReleaseLocked. If memory has run out, returns a text that is too short to
+// need any: a capture whose release throws would hold its memory for ever.
+std::string TryText(absl::FunctionRef<std::string()> make) {
+  try {
+    return make();
+  } catch (const std::exception&) {
+    return "lacked memory";
+  }
+}
+
+std::string WhyDropped(const absl::Status& result) {
+  return TryText([&result] { return absl::StrCat("was dropped: ", result.message()); });
 }
 
 }  // namespace
@@ -36,15 +57,22 @@ NativeCapture::StreamId NativeCapture::Submit(std::shared_ptr<StreamCall> stream
     absl::MutexLock lock(&mutex_);
     id = AttachLocked(stream);
   }
-  SessionCallbacks callbacks;
-  const std::shared_ptr<NativeCapture> self = shared_from_this();
-  callbacks.armed = [self](const SessionArmed& armed) { self->OnArmed(armed); };
-  callbacks.started = [self](const SessionStarted& started) { self->OnStarted(started); };
-  callbacks.done = [self](SessionResult result) { self->OnDone(std::move(result)); };
-  const SessionTicket ticket =
-      dependencies_.sessions->Submit(options_, WhenBusy::kRefuse, deadline, std::move(callbacks));
-  absl::MutexLock lock(&mutex_);
-  ticket_ = ticket;
+  try {
+    SessionOptions options = options_;
+    SessionCallbacks callbacks;
+    const std::shared_ptr<NativeCapture> self = shared_from_this();
+    callbacks.armed = [self](const SessionArmed& armed) { self->OnArmed(armed); };
+    callbacks.started = [self](const SessionStarted& started) { self->OnStarted(started); };
+    callbacks.done = [self](SessionResult result) { self->OnDone(std::move(result)); };
+    const SessionTicket ticket = dependencies_.sessions->Submit(
+        std::move(options), WhenBusy::kRefuse, deadline, std::move(callbacks));
+    absl::MutexLock lock(&mutex_);
+    ticket_ = ticket;
+  } catch (const std::exception&) {  // before the request: Submit throws nothing
+    SessionResult result;
+    result.status = OutOfMemoryError();
+    OnDone(std::move(result));
+  }
   return id;
 }
 
@@ -79,16 +107,15 @@ void NativeCapture::OnDone(SessionResult result) {
     const bool armed = phase_ != Phase::kArming;
     if (phase_ != Phase::kStarted && !dropping_.has_value()) {
       // The client has not yet asked for anything that the session reports of itself.
-      dropping_ = result.status.ok()
-                      ? absl::CancelledError("the capture was ended before its start")
-                      : result.status;
+      dropping_ = result.status.ok() ? TryCancelledError("the capture was ended before its start")
+                                     : result.status;
     }
     phase_ = Phase::kOver;
     result_ = dropping_.value_or(result.status);
     armed_.store = nullptr;
     ledger_.SetLast(store_ == nullptr ? 0 : store_->last_number());
     if (dropping_.has_value()) {
-      ReleaseLocked(armed ? absl::StrCat("was dropped: ", result_.message()) : "",
+      ReleaseLocked(armed ? WhyDropped(result_) : "",
                     /*unasked=*/false, &remains);
     } else if (!streams_.any()) {
       HoldLocked(&remains);
@@ -119,6 +146,11 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
   std::unique_ptr<GrpcTimer> timer;
   StreamId id = 0;
   bool wants_slot = false;
+  // Made in advance: once the stream is attached, nothing may throw. The capture would stay
+  // attached to a stream that does not know it, and be held for ever.
+  SessionOptions options;
+  options.session_id = options_.session_id;
+  options.peer = options_.peer;
   {
     absl::MutexLock lock(&mutex_);
     if (dropping_.has_value()) {
@@ -142,9 +174,6 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
   store->Release(next_item - 1);
   if (wants_slot) {
     // The slot was free, or this capture would have been evicted; unless that is about to happen.
-    SessionOptions options;
-    options.session_id = options_.session_id;
-    options.peer = options_.peer;
     dependencies_.sessions->HoldSlot(std::move(options),
                                      [self = shared_from_this()](SessionResult result) {
                                        self->OnSlot(std::move(result.slot));
@@ -297,7 +326,7 @@ void NativeCapture::Drop(absl::Status why) {
     dropping_ = why;
     if (phase_ == Phase::kOver) {
       result_ = why;
-      ReleaseLocked(absl::StrCat("was dropped: ", why.message()), /*unasked=*/false, &remains);
+      ReleaseLocked(WhyDropped(why), /*unasked=*/false, &remains);
     } else {
       cancelled = ticket_;
     }
@@ -321,8 +350,11 @@ bool NativeCapture::Evict(const std::string& by) {
     absl::MutexLock lock(&mutex_);
     if (phase_ != Phase::kOver || slot_ != nullptr || store_ == nullptr) return false;
     streams_.Detach();
-    streams_.SetStatusOfOthers(absl::AbortedError(absl::StrCat("the capture was evicted by ", by)));
-    ReleaseLocked(absl::StrCat("was evicted by ", by), /*unasked=*/true, &remains);
+    streams_.SetStatusOfOthers(TryMake(absl::StatusCode::kAborted, [&by] {
+      return absl::AbortedError(absl::StrCat("the capture was evicted by ", by));
+    }));
+    ReleaseLocked(TryText([&by] { return absl::StrCat("was evicted by ", by); }),
+                  /*unasked=*/true, &remains);
   }
   Discard(std::move(remains));
   waker_->Wake();
@@ -336,9 +368,9 @@ void NativeCapture::DropUnattached(const std::string& why) {
     absl::MutexLock lock(&mutex_);
     if (streams_.any() || dropping_.has_value()) return;
     if (phase_ == Phase::kOver) {
-      ReleaseLocked(why, /*unasked=*/true, &remains);
+      ReleaseLocked(TryText([&why] { return why; }), /*unasked=*/true, &remains);
     } else {
-      dropping_ = absl::CancelledError(why);
+      dropping_ = TryCancelledError(why);
       cancelled = ticket_;
     }
   }
@@ -352,7 +384,8 @@ void NativeCapture::HoldLocked(Remains* remains) {
   if (store_ == nullptr) return;
   const auto captures = dependencies_.captures.lock();
   if (captures == nullptr || captures->closed()) {
-    ReleaseLocked("ended with the profiler server", /*unasked=*/true, remains);
+    ReleaseLocked(TryText([] { return "ended with the profiler server"; }),
+                  /*unasked=*/true, remains);
     return;
   }
   const bool timed =
@@ -368,8 +401,10 @@ void NativeCapture::OnHoldOver(uint64_t timer) {
   {
     absl::MutexLock lock(&mutex_);
     if (!unattached_timer_.IsCurrent(timer) || store_ == nullptr) return;
-    ReleaseLocked(absl::StrCat("was discarded: no client fetched it for ",
-                               absl::FormatDuration(dependencies_.hold)),
+    ReleaseLocked(TryText([this] {
+                    return absl::StrCat("was discarded: no client fetched it for ",
+                                        absl::FormatDuration(dependencies_.hold));
+                  }),
                   /*unasked=*/true, &remains);
   }
   Discard(std::move(remains));
@@ -382,10 +417,15 @@ void NativeCapture::OnResumeTimeOver(uint64_t timer) {
     if (!unattached_timer_.IsCurrent(timer) || phase_ != Phase::kStarted) return;
     ticket = ticket_;
   }
-  Log(LogLevel::kWarning,
-      absl::StrCat("the client of session \"", options_.session_id, "\", ", options_.peer,
-                   ", was lost while recording and has not reconnected for ",
-                   absl::FormatDuration(dependencies_.resume), "; the recording ends and is held"));
+  try {
+    Log(LogLevel::kWarning,
+        absl::StrCat("the client of session \"", options_.session_id, "\", ", options_.peer,
+                     ", was lost while recording and has not reconnected for ",
+                     absl::FormatDuration(dependencies_.resume),
+                     "; the recording ends and is held"));
+  } catch (const std::exception&) {
+    // Out of memory: without a line in the log. Nothing else would end the recording.
+  }
   (void)dependencies_.sessions->StopTicket(ticket,
                                            EndedBy::kClientLost);  // false: it has just ended
 }

@@ -59,7 +59,8 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   const std::string& peer() const { return options_.peer; }
   std::optional<v1::StepState> Steps() const { return StepStateOf(dependencies_.steps()); }
 
-  // Attaches the stream that asked for the capture, and requests the session. Called once.
+  // Attaches the stream that asked for the capture, and requests the session. Called once. Throws
+  // nothing: if memory runs out, the capture is over, with RESOURCE_EXHAUSTED.
   StreamId Submit(std::shared_ptr<StreamCall> stream, absl::Time deadline);
   // Attaches a stream that lacks the items from `next_item` on; earlier ones count as acknowledged.
   // Replaces the stream that was attached before, which then ends. Returns FAILED_PRECONDITION (not
