@@ -28,51 +28,52 @@ NativeService::NativeService(Dependencies dependencies)
 grpc::ServerUnaryReactor* NativeService::Describe(grpc::CallbackServerContext* context,
                                                   const grpc::ByteBuffer* request,
                                                   grpc::ByteBuffer* response) {
-  auto call = UnaryCall::Start(dependencies_.calls, "jobscope.v1.Profiler/Describe", context);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  v1::DescribeRequest message;
-  if (const absl::Status status = ParseRequest(*request, &message); !status.ok()) {
-    call->Finish(status);
-    return reactor;
-  }
-  // The service outlives its open calls, and `Description` runs only in an open one.
-  const auto answer = [this, call, response] {
-    call->Finish(absl::OkStatus(), [&] { WriteResponse(Description(), response); });
-  };
-  const GpuSource gpus = dependencies_.gpus;  // once answered, the service may be destroyed
-  WithGpus(gpus, absl::InfiniteDuration(), limits::kFirstGpusWait, answer);
-  // Refreshes them for the next request.
-  if (gpus) (void)gpus.refresh(limits::kGpusAge, [] {});
-  return reactor;
+  return UnaryCall::Serve(
+      dependencies_.calls, "jobscope.v1.Profiler/Describe", context,
+      [&](const std::shared_ptr<UnaryCall>& call) {
+        v1::DescribeRequest message;
+        if (const absl::Status status = ParseRequest(*request, &message); !status.ok()) {
+          call->Finish(status);
+          return;
+        }
+        // The service outlives its open calls, and `Description` runs only in an open one.
+        const auto answer = [this, call, response] {
+          call->Finish(absl::OkStatus(), [&] { WriteResponse(Description(), response); });
+        };
+        const GpuSource gpus = dependencies_.gpus;  // once answered, the service may be destroyed
+        WithGpus(gpus, absl::InfiniteDuration(), limits::kFirstGpusWait, answer);
+        // Refreshes them for the next request.
+        if (gpus) (void)gpus.refresh(limits::kGpusAge, [] {});
+      });
 }
 
 grpc::ServerUnaryReactor* NativeService::Stop(grpc::CallbackServerContext* context,
                                               const grpc::ByteBuffer* request,
                                               grpc::ByteBuffer* response) {
-  auto call = UnaryCall::Start(dependencies_.calls, "jobscope.v1.Profiler/Stop", context);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  if (!call->open()) return reactor;
-  v1::StopRequest message;
-  absl::Status status = ParseRequest(*request, &message);
-  status.Update(ValidateStop(message));
-  if (!status.ok()) {
-    call->Finish(status);
-    return reactor;
-  }
-  call->Describe(absl::StrCat("session \"", message.session_id(), "\""));
-  const auto busy = dependencies_.sessions->busy();
-  const auto stopped = dependencies_.sessions->Stop(message.session_id());
-  v1::StopResponse answer;
-  answer.set_stopped(stopped.has_value());
-  if (stopped.has_value()) answer.set_session_id(*stopped);
-  if (stopped.has_value() && busy.has_value() && busy->session_id() == *stopped) {
-    answer.set_peer(busy->peer());
-    answer.set_client_lost_ms(busy->client_lost_ms());
-  }
-  call->Finish(
-      absl::OkStatus(), [&] { WriteResponse(answer, response); },
-      stopped.has_value() ? "stopped" : "no such session was recording");
-  return reactor;
+  return UnaryCall::Serve(
+      dependencies_.calls, "jobscope.v1.Profiler/Stop", context,
+      [&](const std::shared_ptr<UnaryCall>& call) {
+        v1::StopRequest message;
+        absl::Status status = ParseRequest(*request, &message);
+        status.Update(ValidateStop(message));
+        if (!status.ok()) {
+          call->Finish(status);
+          return;
+        }
+        call->Describe(absl::StrCat("session \"", message.session_id(), "\""));
+        const auto busy = dependencies_.sessions->busy();
+        const auto stopped = dependencies_.sessions->Stop(message.session_id());
+        v1::StopResponse answer;
+        answer.set_stopped(stopped.has_value());
+        if (stopped.has_value()) answer.set_session_id(*stopped);
+        if (stopped.has_value() && busy.has_value() && busy->session_id() == *stopped) {
+          answer.set_peer(busy->peer());
+          answer.set_client_lost_ms(busy->client_lost_ms());
+        }
+        call->Finish(
+            absl::OkStatus(), [&] { WriteResponse(answer, response); },
+            stopped.has_value() ? "stopped" : "no such session was recording");
+      });
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::SyncClock(
@@ -93,25 +94,25 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::Fetc
 grpc::ServerUnaryReactor* NativeService::Close(grpc::CallbackServerContext* context,
                                                const grpc::ByteBuffer* request,
                                                grpc::ByteBuffer* response) {
-  auto call = UnaryCall::Start(dependencies_.calls, "jobscope.v1.Profiler/Close", context);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  if (!call->open()) return reactor;
-  v1::CloseRequest message;
-  absl::Status status = ParseRequest(*request, &message);
-  if (status.ok() && !dependencies_.closer) {
-    status = absl::PermissionDeniedError(
-        "this worker does not let callers close its server: have it started with "
-        "JOBSCOPE_ALLOW_CLOSE=1 (options.allow_close)");
-  }
-  if (status.ok()) {
-    status = dependencies_.closer([call, response] {
-      call->Finish(
-          absl::OkStatus(), [&] { WriteResponse(v1::CloseResponse(), response); },
-          "the server is closed");
-    });
-  }
-  if (!status.ok()) call->Finish(status);
-  return reactor;
+  return UnaryCall::Serve(
+      dependencies_.calls, "jobscope.v1.Profiler/Close", context,
+      [&](const std::shared_ptr<UnaryCall>& call) {
+        v1::CloseRequest message;
+        absl::Status status = ParseRequest(*request, &message);
+        if (status.ok() && !dependencies_.closer) {
+          status = absl::PermissionDeniedError(
+              "this worker does not let callers close its server: have it started with "
+              "JOBSCOPE_ALLOW_CLOSE=1 (options.allow_close)");
+        }
+        if (status.ok()) {
+          status = dependencies_.closer([call, response] {
+            call->Finish(
+                absl::OkStatus(), [&] { WriteResponse(v1::CloseResponse(), response); },
+                "the server is closed");
+          });
+        }
+        if (!status.ok()) call->Finish(status);
+      });
 }
 
 v1::DescribeResponse NativeService::Description() const {

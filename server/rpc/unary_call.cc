@@ -106,7 +106,19 @@ std::shared_ptr<UnaryCall> UnaryCall::Start(CallRegistry* registry, absl::string
   return call;
 }
 
-grpc::ServerUnaryReactor* UnaryCall::reactor() const { return reactor_; }
+grpc::ServerUnaryReactor* UnaryCall::Serve(
+    CallRegistry* registry, absl::string_view method, grpc::CallbackServerContext* context,
+    absl::FunctionRef<void(const std::shared_ptr<UnaryCall>& call)> body) {
+  const std::shared_ptr<UnaryCall> call = Start(registry, method, context);
+  grpc::ServerUnaryReactor* const reactor = call->reactor_;
+  if (!call->open()) return reactor;
+  try {
+    body(call);
+  } catch (const std::exception&) {
+    call->End(OutOfMemoryError());
+  }
+  return reactor;
+}
 
 bool UnaryCall::open() const {
   absl::MutexLock lock(&mutex_);

@@ -29,13 +29,13 @@ namespace jobscope {
 // So each of them holds this object, which outlives gRPC's part. Thread-safe. Never blocks.
 class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall> {
  public:
-  // Starts a call of `method` ("tensorflow.ProfilerService/Profile"). If the registry does not
-  // admit the call, it is already finished (`open()` is false), and the method returns the reactor
-  // at once. The method must return `reactor()`.
-  static std::shared_ptr<UnaryCall> Start(CallRegistry* registry, absl::string_view method,
-                                          grpc::CallbackServerContext* context);
-
-  grpc::ServerUnaryReactor* reactor() const;
+  // Starts a call of `method` ("tensorflow.ProfilerService/Profile") and, if the registry admits
+  // it, runs `body`, which answers it now or later. Returns what the method must return. If `body`
+  // throws (out of memory), ends the call with RESOURCE_EXHAUSTED: gRPC would answer the caller,
+  // but the call would stay registered for ever.
+  static grpc::ServerUnaryReactor* Serve(
+      CallRegistry* registry, absl::string_view method, grpc::CallbackServerContext* context,
+      absl::FunctionRef<void(const std::shared_ptr<UnaryCall>& call)> body);
 
   // "127.0.0.1:40123", "[::1]:40123", "unix:", "10.0.0.3:40123 (alice)".
   const std::string& peer() const { return peer_; }
@@ -47,8 +47,8 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   void Describe(std::string description);
 
   // Sets how to end what runs for this call. `cancel` runs at most once, when the caller has
-  // disconnected (the call is then finished with CANCELLED) or the server shuts down; at once if
-  // the call is already finished.
+  // disconnected (the call is then finished with CANCELLED), its method has thrown or the server
+  // shuts down; at once if the call is already finished.
   void OnCancel(absl::AnyInvocable<void()> cancel);
 
   // Sets the session that this call asked for: a server that shuts down lets the recording session
@@ -76,6 +76,9 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   class Reactor;
 
   UnaryCall(CallRegistry* registry, absl::string_view method, grpc::CallbackServerContext* context);
+  // A call that the registry does not admit is already finished (`open()` is false).
+  static std::shared_ptr<UnaryCall> Start(CallRegistry* registry, absl::string_view method,
+                                          grpc::CallbackServerContext* context);
   // Ends what runs for this call, and finishes the call. Throws nothing: gRPC calls it on its own
   // threads.
   void End(const absl::Status& status);

@@ -68,43 +68,41 @@ CallContext TensorflowService::ContextOf(const UnaryCall& call) const {
 grpc::ServerUnaryReactor* TensorflowService::Profile(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  auto call = UnaryCall::Start(dependencies_.calls, "tensorflow.ProfilerService/Profile", context);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  if (!call->open()) return reactor;
-  tensorflow::ProfileRequest message;
-  absl::Status status = ParseRequest(*request, &message);
-  if (status.ok()) {
-    auto profile = ValidateProfile(message, ContextOf(*call));
-    status = profile.status();
-    if (status.ok()) Capture(call, *std::move(profile), response);
-  }
-  if (!status.ok()) call->Finish(status);
-  return reactor;
+  return UnaryCall::Serve(dependencies_.calls, "tensorflow.ProfilerService/Profile", context,
+                          [&](const std::shared_ptr<UnaryCall>& call) {
+                            tensorflow::ProfileRequest message;
+                            absl::Status status = ParseRequest(*request, &message);
+                            if (status.ok()) {
+                              auto profile = ValidateProfile(message, ContextOf(*call));
+                              status = profile.status();
+                              if (status.ok()) Capture(call, *std::move(profile), response);
+                            }
+                            if (!status.ok()) call->Finish(status);
+                          });
 }
 
 grpc::ServerUnaryReactor* TensorflowService::GetSnapshot(grpc::CallbackServerContext* context,
                                                          const grpc::ByteBuffer* request,
                                                          grpc::ByteBuffer* response) {
-  auto call =
-      UnaryCall::Start(dependencies_.calls, "tensorflow.ProfilerService/GetSnapshot", context);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  if (!call->open()) return reactor;
-  tensorflow::GetSnapshotRequest message;
-  absl::Status status = ParseRequest(*request, &message);
-  status.Update(ValidateSnapshot(message));
-  if (status.ok()) {
-    auto profile = dependencies_.continuous->Snapshot(SteadyNow(), RealtimeNs());
-    status = profile.status();
-    if (status.ok()) {
-      profile->options.peer = call->peer();
-      if (!message.snapshot_session_id().empty()) {
-        profile->options.session_id = message.snapshot_session_id();
-      }
-      Capture(call, *std::move(profile), response);
-    }
-  }
-  if (!status.ok()) call->Finish(status);
-  return reactor;
+  return UnaryCall::Serve(dependencies_.calls, "tensorflow.ProfilerService/GetSnapshot", context,
+                          [&](const std::shared_ptr<UnaryCall>& call) {
+                            tensorflow::GetSnapshotRequest message;
+                            absl::Status status = ParseRequest(*request, &message);
+                            status.Update(ValidateSnapshot(message));
+                            if (status.ok()) {
+                              auto profile =
+                                  dependencies_.continuous->Snapshot(SteadyNow(), RealtimeNs());
+                              status = profile.status();
+                              if (status.ok()) {
+                                profile->options.peer = call->peer();
+                                if (!message.snapshot_session_id().empty()) {
+                                  profile->options.session_id = message.snapshot_session_id();
+                                }
+                                Capture(call, *std::move(profile), response);
+                              }
+                            }
+                            if (!status.ok()) call->Finish(status);
+                          });
 }
 
 void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileCall profile,
@@ -147,120 +145,130 @@ void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileC
   };
   const SessionTicket ticket = dependencies_.sessions->Submit(
       std::move(profile.options), WhenBusy::kWait, call->deadline(), std::move(callbacks));
-  call->OnCancel([sessions = dependencies_.sessions, ticket] { sessions->Cancel(ticket); });
+  try {
+    call->OnCancel([sessions = dependencies_.sessions, ticket] { sessions->Cancel(ticket); });
+  } catch (const std::exception&) {  // the caller could not end what it asked for
+    call->Finish(OutOfMemoryError());
+    dependencies_.sessions->Cancel(ticket);
+  }
 }
 
 grpc::ServerUnaryReactor* TensorflowService::Terminate(grpc::CallbackServerContext* context,
                                                        const grpc::ByteBuffer* request,
                                                        grpc::ByteBuffer* response) {
-  auto call =
-      UnaryCall::Start(dependencies_.calls, "tensorflow.ProfilerService/Terminate", context);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  if (!call->open()) return reactor;
-  tensorflow::TerminateRequest message;
-  absl::Status status = ParseRequest(*request, &message);
-  status.Update(ValidateTerminate(message));
-  if (!status.ok()) {
-    call->Finish(status);
-    return reactor;
-  }
-  call->Describe(absl::StrCat("session \"", message.session_id(), "\""));
-  // Stops only a session that runs now. A stock server instead remembers the id and ends the next
-  // capture of that name.
-  const auto stopped = dependencies_.sessions->Stop(message.session_id());
-  call->Finish(
-      absl::OkStatus(), [response] { WriteResponse(tensorflow::TerminateResponse(), response); },
-      stopped.has_value() ? "stopped" : "no such session was recording");
-  return reactor;
+  return UnaryCall::Serve(
+      dependencies_.calls, "tensorflow.ProfilerService/Terminate", context,
+      [&](const std::shared_ptr<UnaryCall>& call) {
+        tensorflow::TerminateRequest message;
+        absl::Status status = ParseRequest(*request, &message);
+        status.Update(ValidateTerminate(message));
+        if (!status.ok()) {
+          call->Finish(status);
+          return;
+        }
+        call->Describe(absl::StrCat("session \"", message.session_id(), "\""));
+        // Stops only a session that runs now. A stock server instead remembers the id and ends the
+        // next capture of that name.
+        const auto stopped = dependencies_.sessions->Stop(message.session_id());
+        call->Finish(
+            absl::OkStatus(),
+            [response] { WriteResponse(tensorflow::TerminateResponse(), response); },
+            stopped.has_value() ? "stopped" : "no such session was recording");
+      });
 }
 
 grpc::ServerUnaryReactor* TensorflowService::Monitor(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  auto call = UnaryCall::Start(dependencies_.calls, "tensorflow.ProfilerService/Monitor", context);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  if (!call->open()) return reactor;
-  tensorflow::MonitorRequest message;
-  if (auto status = ParseRequest(*request, &message); !status.ok()) {
-    call->Finish(status);
-    return reactor;
-  }
-  auto monitor = ValidateMonitor(message, ContextOf(*call));
-  if (!monitor.ok()) {
-    call->Finish(monitor.status());
-    return reactor;
-  }
-  call->Describe(absl::StrCat("duration ", absl::FormatDuration(monitor->duration)));
-  auto wait = std::make_shared<MonitorWait>();
-  wait->call = *monitor;
-  wait->before = TakeMonitorSample();
-  auto answer = [call, response, steps = dependencies_.steps,
-                 gpus = dependencies_.gpus](const MonitorWait& wait) {
-    const auto write = [call, response, steps, gpus, monitor = wait.call, before = wait.before,
-                        after = TakeMonitorSample()] {
-      call->Finish(absl::OkStatus(), [&] {
-        const v1::Gpus latest = gpus ? gpus.latest() : v1::Gpus();
-        WriteResponse(
-            MakeMonitorResponse(monitor, before, after, steps(), gpus ? &latest : nullptr),
-            response);
+  return UnaryCall::Serve(
+      dependencies_.calls, "tensorflow.ProfilerService/Monitor", context,
+      [&](const std::shared_ptr<UnaryCall>& call) {
+        tensorflow::MonitorRequest message;
+        if (auto status = ParseRequest(*request, &message); !status.ok()) {
+          call->Finish(status);
+          return;
+        }
+        auto monitor = ValidateMonitor(message, ContextOf(*call));
+        if (!monitor.ok()) {
+          call->Finish(monitor.status());
+          return;
+        }
+        call->Describe(absl::StrCat("duration ", absl::FormatDuration(monitor->duration)));
+        auto wait = std::make_shared<MonitorWait>();
+        wait->call = *monitor;
+        wait->before = TakeMonitorSample();
+        auto answer = [call, response, steps = dependencies_.steps,
+                       gpus = dependencies_.gpus](const MonitorWait& wait) {
+          const auto write = [call, response, steps, gpus, monitor = wait.call,
+                              before = wait.before, after = TakeMonitorSample()] {
+            call->Finish(absl::OkStatus(), [&] {
+              const v1::Gpus latest = gpus ? gpus.latest() : v1::Gpus();
+              WriteResponse(
+                  MakeMonitorResponse(monitor, before, after, steps(), gpus ? &latest : nullptr),
+                  response);
+            });
+          };
+          WithGpus(gpus, limits::kGpusAge, limits::kFirstGpusWait, write);
+        };
+        if (monitor->duration == absl::ZeroDuration()) {
+          answer(*wait);
+          return;
+        }
+        wait->alarm =
+            RunAfter(monitor->duration, [weak = std::weak_ptr<MonitorWait>(wait), call, answer] {
+              const std::shared_ptr<MonitorWait> wait = weak.lock();
+              if (wait == nullptr) return;
+              try {
+                answer(*wait);
+              } catch (const std::exception&) {
+                call->Finish(OutOfMemoryError());
+              }
+            });
+        call->OnCancel([wait] { wait->alarm->Cancel(); });
       });
-    };
-    WithGpus(gpus, limits::kGpusAge, limits::kFirstGpusWait, write);
-  };
-  if (monitor->duration == absl::ZeroDuration()) {
-    answer(*wait);
-    return reactor;
-  }
-  wait->alarm = RunAfter(monitor->duration, [weak = std::weak_ptr<MonitorWait>(wait), answer] {
-    const std::shared_ptr<MonitorWait> wait = weak.lock();
-    if (wait != nullptr) answer(*wait);
-  });
-  call->OnCancel([wait] { wait->alarm->Cancel(); });
-  return reactor;
 }
 
 grpc::ServerUnaryReactor* TensorflowService::StartContinuousProfiling(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
     grpc::ByteBuffer* response) {
-  auto call = UnaryCall::Start(dependencies_.calls,
-                               "tensorflow.ProfilerService/StartContinuousProfiling", context);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  if (!call->open()) return reactor;
-  const CallContext call_context = ContextOf(*call);
-  tensorflow::ProfileRequest message;
-  absl::Status status = ParseRequest(*request, &message);
-  if (status.ok()) {
-    auto profile = ValidateStartContinuous(message, call_context);
-    status = profile.status();
-    if (status.ok()) {
-      call->Describe(absl::StrCat("session \"", profile->options.session_id, "\""));
-      // Counts as a capture, unless it is refused because one runs.
-      status = dependencies_.rate->Take(SteadyNow());
-      if (status.ok()) {
-        status = dependencies_.continuous->Start(*std::move(profile), SteadyNow());
-        if (absl::IsAlreadyExists(status)) dependencies_.rate->GiveBack();
-      }
-    }
-  }
-  call->Finish(status,
-               [response] { WriteResponse(tensorflow::ContinuousProfilingResponse(), response); });
-  return reactor;
+  return UnaryCall::Serve(
+      dependencies_.calls, "tensorflow.ProfilerService/StartContinuousProfiling", context,
+      [&](const std::shared_ptr<UnaryCall>& call) {
+        const CallContext call_context = ContextOf(*call);
+        tensorflow::ProfileRequest message;
+        absl::Status status = ParseRequest(*request, &message);
+        if (status.ok()) {
+          auto profile = ValidateStartContinuous(message, call_context);
+          status = profile.status();
+          if (status.ok()) {
+            call->Describe(absl::StrCat("session \"", profile->options.session_id, "\""));
+            // Counts as a capture, unless it is refused because one runs.
+            status = dependencies_.rate->Take(SteadyNow());
+            if (status.ok()) {
+              status = dependencies_.continuous->Start(*std::move(profile), SteadyNow());
+              if (absl::IsAlreadyExists(status)) dependencies_.rate->GiveBack();
+            }
+          }
+        }
+        call->Finish(status, [response] {
+          WriteResponse(tensorflow::ContinuousProfilingResponse(), response);
+        });
+      });
 }
 
 grpc::ServerUnaryReactor* TensorflowService::StopContinuousProfiling(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
     grpc::ByteBuffer* response) {
-  auto call = UnaryCall::Start(dependencies_.calls,
-                               "tensorflow.ProfilerService/StopContinuousProfiling", context);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  if (!call->open()) return reactor;
-  tensorflow::StopContinuousProfilingRequest message;
-  absl::Status status = ParseRequest(*request, &message);
-  if (status.ok()) status = dependencies_.continuous->Stop();
-  call->Finish(status, [response] {
-    WriteResponse(tensorflow::StopContinuousProfilingResponse(), response);
-  });
-  return reactor;
+  return UnaryCall::Serve(dependencies_.calls, "tensorflow.ProfilerService/StopContinuousProfiling",
+                          context, [&](const std::shared_ptr<UnaryCall>& call) {
+                            tensorflow::StopContinuousProfilingRequest message;
+                            absl::Status status = ParseRequest(*request, &message);
+                            if (status.ok()) status = dependencies_.continuous->Stop();
+                            call->Finish(status, [response] {
+                              WriteResponse(tensorflow::StopContinuousProfilingResponse(),
+                                            response);
+                            });
+                          });
 }
 
 }  // namespace jobscope

@@ -42,9 +42,8 @@ class ScriptedService final
   grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context,
                                  const grpc::ByteBuffer* /*request*/,
                                  grpc::ByteBuffer* response) override {
-    const std::shared_ptr<UnaryCall> call = UnaryCall::Start(registry_, "test", context);
-    body_(call, response);
-    return call->reactor();
+    return UnaryCall::Serve(registry_, "test", context,
+                            [&](const std::shared_ptr<UnaryCall>& call) { body_(call, response); });
   }
 
  private:
@@ -93,6 +92,17 @@ class UnaryCallTest : public ::testing::Test {
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::Profiler::Stub> stub_;
 };
+
+TEST_F(UnaryCallTest, AMethodThatFindsNoMemoryEndsItsCallAndWhatRunsForIt) {
+  std::atomic<int> cancelled{0};
+  Serve([&](const std::shared_ptr<UnaryCall>& call, grpc::ByteBuffer* /*response*/) {
+    call->OnCancel([&cancelled] { ++cancelled; });
+    throw std::bad_alloc();
+  });
+  EXPECT_EQ(CallStop().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(cancelled, 1);
+  EXPECT_TRUE(registry_.AwaitNone(absl::Minutes(1)));
+}
 
 TEST_F(UnaryCallTest, AnAnswerThatFindsNoMemoryIsAnError) {
   Serve([](const std::shared_ptr<UnaryCall>& call, grpc::ByteBuffer* /*response*/) {
