@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/clock/monotonic.h"
+#include "common/log/log.h"
 #include "server/guard/fork_guard.h"
 
 namespace jobscope {
@@ -35,6 +37,15 @@ Deliveries& TheDeliveries() {
   return *deliveries;
 }
 
+// No exception may leave an exit handler: it would abort a process that has done its work.
+void CallAtExit(ExitFunction function, absl::Time deadline) {
+  try {
+    function(deadline);
+  } catch (const std::exception&) {
+    Log(LogLevel::kError, "a capture could not be delivered while the process exits: no memory");
+  }
+}
+
 void OnExit() {
   if (InForkedChild()) return;
   const absl::Time deadline = SteadyNow() + kExitGrace;
@@ -43,9 +54,9 @@ void OnExit() {
     const absl::MutexLock lock(&TheDeliveries().mutex);
     functions = std::exchange(TheDeliveries().functions, {});
   }
-  for (const auto& function : functions) function.deliver(deadline);
+  for (const auto& function : functions) CallAtExit(function.deliver, deadline);
   for (const auto& function : functions) {
-    if (function.clean_up != nullptr) function.clean_up(deadline);
+    if (function.clean_up != nullptr) CallAtExit(function.clean_up, deadline);
   }
 }
 

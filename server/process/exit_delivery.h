@@ -15,7 +15,7 @@ using ExitFunction = void (*)(absl::Time deadline);
 // registered functions share one grace period of 1 s, whose end, of SteadyNow, `deliver` receives;
 // each may need up to 0.5 s more to clean up. `clean_up`, if not null, runs after all of them, with
 // the same deadline, and may need up to 0.5 s. Neither may wait for a lock that the thread
-// which called exit() may hold. Thread-safe.
+// which called exit() may hold. An exception of one (out of memory) is logged. Thread-safe.
 void DeliverAtExit(ExitFunction deliver, ExitFunction clean_up = nullptr);
 
 // Lets the registered functions run before the exit handlers and static destructors that are
