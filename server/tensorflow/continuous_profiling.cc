@@ -60,7 +60,6 @@ absl::Status ContinuousProfiling::Start(ProfileCall call, absl::Time now) {
   if (state_->running.has_value()) {
     return absl::AlreadyExistsError("A profiling session is already running.");
   }
-  state_->set_recording(call.options.recording.host_tracer_level);
   const uint64_t number = ++state_->starts;
   auto timer = RunAfter(state_->limit, [weak = std::weak_ptr<State>(state_), number] {
     const std::shared_ptr<State> state = weak.lock();
@@ -68,6 +67,8 @@ absl::Status ContinuousProfiling::Start(ProfileCall call, absl::Time now) {
     const absl::MutexLock lock(&state->mutex);
     if (state->running.has_value() && state->running->number == number) state->End(true);
   });
+  // Last of what may throw: recording is on only if the timer, Stop or the end turns it off.
+  state_->set_recording(call.options.recording.host_tracer_level);
   state_->running = State::Running{std::move(call), now, number, std::move(timer)};
   return absl::OkStatus();
 }
