@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/clock/clock.h"
@@ -94,8 +95,10 @@ struct GrpcServer::State {
   ServiceContext Context();
   TensorflowService::Dependencies TensorflowDependencies();
   NativeService::Dependencies NativeDependencies();
-  // Runs the whole start, on the helper thread; undoes what it has begun if it fails.
+  // Runs the whole start, on the helper thread; undoes what it has begun if it fails. StartOrFail
+  // also if memory runs out.
   void Start();
+  void StartOrFail();
   absl::Status Bind();
   // Sets gRPC's limits, and registers both services.
   void Configure(grpc::ServerBuilder* builder);
@@ -172,9 +175,14 @@ void GrpcServer::State::Start() {
   KeepGrpcInitialised();
   // A setting of the whole process, as far as it shares our gRPC: restored for others.
   const bool others_want_health = grpc::DefaultHealthCheckServiceEnabled();
-  grpc::EnableDefaultHealthCheckService(true);
-  absl::Status status = Bind();
-  grpc::EnableDefaultHealthCheckService(others_want_health);
+  absl::Status status;
+  {
+    grpc::EnableDefaultHealthCheckService(true);
+    const absl::Cleanup restored = [others_want_health] {
+      grpc::EnableDefaultHealthCheckService(others_want_health);
+    };
+    status = Bind();
+  }
   if (status.ok() && !AnswersItself(server.get(), kAnswerLimit)) {
     status = absl::UnavailableError(absl::StrCat(
         "the profiler server on ", address, " did not answer itself within ",
@@ -187,6 +195,18 @@ void GrpcServer::State::Start() {
     started = status;
   }
   if (!status.ok() && server != nullptr) ShutDown(SteadyNow());
+}
+
+void GrpcServer::State::StartOrFail() {
+  try {
+    Start();
+    return;
+  } catch (const std::exception&) {
+    // Out of memory. The caller would wait for the time limit, and blame a name server.
+  }
+  if (server != nullptr) ShutDown(SteadyNow());
+  const absl::MutexLock lock(&start_mutex);
+  if (!started.has_value()) started = OutOfMemoryError();
 }
 
 absl::Status GrpcServer::State::Bind() {
@@ -343,7 +363,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(GrpcServerOptions 
         "can't start the thread of the profiler server; raise the limit on threads (ulimit -u, "
         "pids.max of the cgroup)");
   }
-  state->helper.Post("start", [state] { state->Start(); });
+  state->helper.Post("start", [state] { state->StartOrFail(); });
   {
     const absl::MutexLock lock(&state->start_mutex);
     const bool ended = state->start_mutex.AwaitWithTimeout(
