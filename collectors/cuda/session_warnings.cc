@@ -57,9 +57,8 @@ std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
 std::string TorchProfilerWarning() {
   return "a torch.profiler block recorded during this capture, and CUPTI serves one profiler at a "
          "time: if the block records GPUs, the capture lacks the GPU's work from the block's begin "
-         "on, and the block lacks what CUPTI wrote for the capture meanwhile; capture again when "
-         "no "
-         "torch.profiler block runs, and run that block again without a capture";
+         "on, and the block lacks what CUPTI wrote for the capture meanwhile; capture again while "
+         "no torch.profiler block runs, and run that block again without a capture";
 }
 
 std::string KernelsStayWarning(uint32_t version) {

@@ -83,7 +83,7 @@ class OtherProfilersTest : public CudaCollectorTest {
   }
   void ExpectToldOfTorchProfiler() {
     const auto told = AllOf(HasSubstr("a torch.profiler block recorded during this capture"),
-                            HasSubstr("capture again when no torch.profiler block runs"),
+                            HasSubstr("capture again while no torch.profiler block runs"),
                             HasSubstr("run that block again without a capture"));
     EXPECT_EQ(session().report().state, CollectorState::kDegraded);
     EXPECT_THAT(session().report().reason, told);
