@@ -19,7 +19,6 @@ ABOVE = {
     "Scope": "TwoTickReads", "ScopeTwoThreads/threads:2": "TwoTickReads", "ScopeWhileDrained": "TwoTickReads",
     "ScopeWithInteger": "Scope", "ScopeWithFourNumbers": "Scope", "ScopeWithString": "Scope", "Step": "TwoTickReads",
     "ScopeAroundWork": "WorkAlone", "StepWithUsage": "Step",
-    "StepWithUsageThatSleeps/iterations:300": "StepThatSleeps/iterations:300",
 }  # fmt: skip
 
 

@@ -48,9 +48,9 @@ class TablesTest(unittest.TestCase):
         ])  # fmt: skip
         drain = {"run_name": "BM_DrainAndEncode/0/manual_time", "real_time": 1, "time_unit": "ms", "items_per_second": 26e6}
         (self.out / "drain_bench.json").write_text(json.dumps({"benchmarks": [drain]}), encoding="utf-8")
-        sleeps = "Sleeps/iterations:300"
-        scopes = [{"run_name": name, "cpu_time": ns, "time_unit": "ns"} for name, ns in (
-            ("TwoTickReads", 20), ("Scope", 22), (f"StepThat{sleeps}", 20_000), (f"StepWithUsageThat{sleeps}", 26_500),
+        scopes = [{"run_name": name, "cpu_time": ns, "real_time": ns, "time_unit": "ns"} for name, ns in (
+            ("TwoTickReads", 20), ("Scope", 22), ("Step", 40), ("StepWithUsage", 740),
+            ("StepUsageAfterLongSleep/iterations:5/manual_time", 6500),
         )]  # fmt: skip
         context = {"num_cpus": 5, "load_avg": [0.5], "date": "2026-01-02T03:04:05+00:00"}
         (self.out / "scope_bench.json").write_text(json.dumps({"context": context, "benchmarks": scopes}), encoding="utf-8")
@@ -92,7 +92,8 @@ class TablesTest(unittest.TestCase):
             "| report: memory, one large part | ≤ 200 MiB | 140.00 MiB | 1 | kept |",
             "| report: page of 8 workers opened | ≤ 1 s | - | - |  |",
             "| report: page of 1,024 workers opened | ≤ 5 s | 1.30 s | 1 | kept |",
-            "| … after a sleep of 2 ms, above a step that sleeps | 6.50 µs | 1 |",
+            "| end of a step: its resource usage, thread not switched | 0.70 µs | 1 |",
+            "| … after a sleep of 2 ms | 6.50 µs | 1 |",
             "| … more during a capture of level 1 | 7.00 [6.00, 7.50] µs | 3 |",
             "| system collector: samples | - | - |",
         ):
@@ -118,13 +119,11 @@ class TablesTest(unittest.TestCase):
         for groups, file in (("python,jax", "collector_cost_bench"), ("torch", "torch_collector_cost_bench")):
             self.assertIn(f'collector_cost_bench.py" --only {groups} --json "$out/{file}.json"', script)
         scopes = (REPO / "bench" / "scope_bench.cc").read_text(encoding="utf-8")
-        above = [row[2].split(", above ") for row in tables.COLLECTORS if row[1] == "scope_bench"]
-        self.assertEqual(len(above), 2)
-        for name, base in above:
-            self.assertEqual(figures.ABOVE[name], base)
-            for benchmark, _, iterations in (name.partition("/iterations:"), base.partition("/iterations:")):
-                self.assertRegex(scopes, rf'BENCHMARK\({benchmark}\)|->Name\("{benchmark}"\)')
-                self.assertIn(f"kLongSleeps = {iterations};" if iterations else benchmark, scopes)
+        of_scopes = [row[2] for row in tables.COLLECTORS if row[1] == "scope_bench"]
+        self.assertEqual(of_scopes, ["StepWithUsage, above Step", "StepUsageAfterLongSleep/iterations:5/manual_time"])
+        self.assertEqual(figures.ABOVE["StepWithUsage"], "Step")
+        for benchmark in ("Step)", "StepWithUsage)", "StepUsageAfterLongSleep)->Iterations(5)->UseManualTime()"):
+            self.assertIn(f"BENCHMARK({benchmark}->", scopes)
 
     def test_budgets_of_the_report_are_those_of_its_benches(self):
         wanted = {}
