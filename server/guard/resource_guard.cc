@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -63,6 +64,13 @@ const absl::Status& OutOfMemoryError() {
   static const auto* const error = new absl::Status(LimitReached(
       "the process has no memory left; raise its limit (ulimit -v, memory.max of the cgroup)"));
   return *error;
+}
+
+bool HeapHas(size_t bytes) {
+  // Not by a new expression, which compilers remove.
+  void* const volatile memory = ::operator new(bytes, std::nothrow);
+  ::operator delete(memory);
+  return memory != nullptr;
 }
 
 absl::Status CheckRoomToEnter() {

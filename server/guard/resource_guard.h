@@ -18,6 +18,10 @@ namespace jobscope {
 // allocates nothing.
 const absl::Status& OutOfMemoryError();
 
+// Whether so many bytes can be allocated now: before a call into gRPC that cannot be repeated after
+// an exception.
+bool HeapHas(size_t bytes);
+
 // Checks that there is memory for the least that an entry point of the library does. Call it before
 // anything else there; allocates only for the error. Returns RESOURCE_EXHAUSTED.
 absl::Status CheckRoomToEnter();

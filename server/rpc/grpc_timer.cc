@@ -4,6 +4,7 @@
 #include <grpcpp/alarm.h>
 
 #include <atomic>
+#include <cstddef>
 #include <exception>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "rpc/deadline.h"
+#include "server/guard/resource_guard.h"
 
 namespace jobscope {
 namespace {
@@ -22,6 +24,8 @@ namespace {
 // processor, when three are in one queue. If the system refuses the thread, gRPC uses its queue all
 // the same, and nothing in it ever runs: neither a wake-up nor the rest of a connection's work.
 constexpr absl::Duration kLeftToExpire = absl::Seconds(5);
+// What must be free before an alarm is cancelled: far more than gRPC allocates then.
+constexpr size_t kCancelBytes = 1024;
 
 // Calls `body` on a thread of gRPC's, which lets an exception end the process. Not `...`: Python
 // ends threads by unwinding them.
@@ -88,7 +92,8 @@ void GrpcTimer::Cancel() {
     body.swap(wait_->body);
     if (due_ - SteadyNow() > kLeftToExpire) alarm = wait_->alarm;
   }
-  if (alarm != nullptr) alarm->Cancel();
+  // gRPC allocates with a lock of all timers held, which an exception would leave locked.
+  if (alarm != nullptr && HeapHas(kCancelBytes)) alarm->Cancel();
 }
 
 std::unique_ptr<GrpcTimer> RunAfter(absl::Duration delay, std::function<void()> body) {

@@ -27,7 +27,7 @@ class GrpcTimer {
   GrpcTimer& operator=(const GrpcTimer&) = delete;
 
   // Releases the function, unless it has begun to run. Starts no thread of gRPC's if it was due
-  // within 5 s.
+  // within 5 s. Throws nothing.
   void Cancel();
 
  private:

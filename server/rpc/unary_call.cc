@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -28,13 +27,6 @@ namespace {
 // What must be free before a call is finished, in addition to the texts of its status: far more
 // than gRPC's C++ layer allocates.
 constexpr size_t kFinishBytes = 4096;
-
-// Whether so many bytes can be allocated. Not by a new expression, which compilers remove.
-bool HasBytes(size_t bytes) {
-  void* const volatile memory = ::operator new(bytes, std::nothrow);
-  ::operator delete(memory);
-  return memory != nullptr;
-}
 
 // Returns `make()`, or the code without a text if memory runs out.
 absl::Status StatusOrCode(absl::StatusCode code, absl::FunctionRef<absl::Status()> make) {
@@ -59,7 +51,7 @@ grpc::Status ToFinalStatus(const absl::Status& status) {
     grpc::Status final_status = ToGrpc(status);
     const size_t text_bytes =
         final_status.error_message().size() + final_status.error_details().size();
-    if (HasBytes(2 * text_bytes + kFinishBytes)) return final_status;
+    if (HeapHas(2 * text_bytes + kFinishBytes)) return final_status;
   } catch (const std::exception&) {
     // Out of memory.
   }
