@@ -15,9 +15,9 @@ enum class LogLevel { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3, kOff = 4 
 void SetLogLevel(LogLevel level);
 LogLevel GetLogLevel();
 
-// Writes one log line. `message` may quote texts of callers: control characters, such as line breaks
-// and escapes for terminals, become spaces (OneLine). Does not throw: drops the line if memory runs
-// out. Thread-safe.
+// Writes one log line. `message` may quote texts of callers: control characters, such as line
+// breaks and escapes for terminals, become spaces (OneLine). Does not throw: drops the line if
+// memory runs out. Thread-safe.
 void Log(LogLevel level, std::string_view message);
 
 }  // namespace jobscope
