@@ -219,6 +219,8 @@ def budgets(out):
         return None
     lines = [f"{where}.", "", "| what | budget | measured: median [min, max] | n | |", "|---|---|---|---|---|"]
     for (what, _, _, _, budget, unit), values in rows:
+        if not values and not budget:  # a comparison for which this machine lacks something
+            continue
         verdict = ""
         if values and budget:
             bound, middle = float(budget.split()[1]), statistics.median(values)
