@@ -49,6 +49,8 @@ def _changed(**settings):
 _CUT = r"then could not be reached again: "
 _DIED = Ending("died", 4, rf"\Athe connection broke: ({BROKEN}); {_CUT}")
 _DIED_IN_PART = Ending("truncated", 0, rf"\Adied while recording: ({BROKEN}); {_CUT}")
+# Draining and delivering: the end of the recording may have come.
+_BROKE_OFF = Ending("truncated", 0, rf"\A(died while recording|broke off while the trace was sent): ({BROKEN}); {_CUT}")
 _BACK = Ending("ok", 0, r"the connection was lost once, for [\d.]+ s; nothing is missing")
 _SILENT_TO_CLIENT = {
     "before arm": [NOT_READY],
@@ -64,8 +66,8 @@ FAULTS = {
         "armed": [_DIED],
         "recording": [_DIED],
         "streaming": [_DIED_IN_PART],
-        "draining": [_DIED, _DIED_IN_PART],
-        "delivering": [_DIED, _DIED_IN_PART],
+        "draining": [_DIED, _BROKE_OFF],
+        "delivering": [_DIED, _BROKE_OFF],
     }),
     "link cut, back at once": (_cut_and_back, {
         "before arm": [OK],
