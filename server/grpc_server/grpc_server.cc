@@ -325,13 +325,17 @@ void GrpcServer::State::ShutDown(absl::Time end) {
 }
 
 void GrpcServer::State::EndCaptures() {
-  continuous.Stop().IgnoreError();
-  native.EndCaptures();
+  continuous.TurnOff();
+  try {
+    native.EndCaptures();
+  } catch (const std::exception&) {
+    Log(LogLevel::kError, "captures without a client end by their timers only: out of memory");
+  }
 }
 
-// Runs `end_calls` on the helper thread, and waits for it until `end`. gRPC may start a thread for
-// the end of a call, which keeps the signal mask of the thread that ends it: the application's
-// threads must not.
+// Runs `end_calls` on the helper thread, and waits for it until `end` and a grace time. gRPC may
+// start a thread for the end of a call, which keeps the signal mask of the thread that ends it: the
+// application's threads must not.
 void GrpcServer::RunOnHelper(absl::Time end, std::function<void(State&)> end_calls) {
   const absl::Duration left = std::max(end - SteadyNow(), absl::ZeroDuration()) + kShutdownGrace;
   state_->helper.Wait(left);  // the end of its start
@@ -398,8 +402,10 @@ void GrpcServer::Stop(absl::Duration limit) {
   State& state = *state_;
   const absl::Time end = SteadyNow() + limit;
   state.calls.Close();
-  RunOnHelper(end, [](State& ending) { ending.EndCaptures(); });
-  RunOnHelper(end, [end](State& ending) { ending.EndCalls(end); });
+  RunOnHelper(end, [end](State& ending) {
+    ending.EndCaptures();
+    ending.EndCalls(end);
+  });
   // No call is open any more. A connection whose peer is cut off would keep gRPC waiting for its
   // closing handshake until the time limit.
   const absl::Time now = SteadyNow();

@@ -92,10 +92,10 @@ class GrpcServer {
   void StopAccepting();
 
   // Ends the capture that runs for one of our callers (EndedBy::kShutdown) and delivers it,
-  // refuses queued requests, closes the port. Blocks for at most `limit`, plus 0.5 s for gRPC to
-  // close its sockets; if the server needs longer, its helper thread continues, with a warning. The
-  // SessionManager continues. Ends calls on the helper thread, too: no thread of gRPC's is started
-  // by the caller's.
+  // refuses queued requests, closes the port. Blocks for at most `limit`, plus 0.5 s for calls
+  // that end late and 0.5 s for gRPC to close its sockets; if the server needs longer, its helper
+  // thread continues, with a warning. The SessionManager continues. Ends calls on the helper
+  // thread, too: no thread of gRPC's is started by the caller's. Not beside DeliverBeforeExit.
   void Stop(absl::Duration limit);
 
   // The process exits: like Stop, but leaves gRPC itself running, because its threads run until the

@@ -34,9 +34,9 @@ struct ContinuousProfiling::State {
         "JOBSCOPE_MAX_DURATION_MS (options.max_duration_ms)"));
   }
   void End(bool by_limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    set_recording(std::nullopt);  // first: if it throws, Stop can try again
     running.reset();
     ended_by_limit = by_limit;
-    set_recording(std::nullopt);
   }
 
   SetRecording set_recording;
@@ -53,7 +53,12 @@ ContinuousProfiling::ContinuousProfiling(SetRecording set_recording, absl::Durat
   state_->limit = limit;
 }
 
-ContinuousProfiling::~ContinuousProfiling() { Stop().IgnoreError(); }
+ContinuousProfiling::~ContinuousProfiling() { TurnOff(); }
+
+void ContinuousProfiling::TurnOff() {
+  const absl::MutexLock lock(&state_->mutex);
+  if (state_->running.has_value()) state_->End(false);
+}
 
 absl::Status ContinuousProfiling::Start(ProfileCall call, absl::Time now) {
   const absl::MutexLock lock(&state_->mutex);

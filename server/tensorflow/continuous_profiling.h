@@ -44,6 +44,8 @@ class ContinuousProfiling {
   absl::StatusOr<ProfileCall> Snapshot(absl::Time now, int64_t now_unix_ns) const;
   // Turns recording off. Returns NOT_FOUND if it is off.
   absl::Status Stop();
+  // Turns recording off if it is on. Needs no memory for a status.
+  void TurnOff();
 
   bool on() const;
 

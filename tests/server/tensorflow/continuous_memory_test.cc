@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Continuous profiling that is to begin while memory is short.
+// Continuous profiling that is to begin, or to end, while memory is short.
 #include <grpc/grpc.h>
 #include <gtest/gtest.h>
 
@@ -48,6 +48,26 @@ TEST(ContinuousMemory, RecordingIsNotOnWithoutAProfilingThatTurnsItOff) {
   EXPECT_EQ(level, 2);
   EXPECT_TRUE(profiling.Stop().ok());
   EXPECT_EQ(level, std::nullopt);
+}
+
+// A server ends so, whether profiling is on or, as usual, off.
+TEST(ContinuousMemory, TurnsOffAndEndsWithoutAnyMemory) {
+  grpc_init();
+  for (const bool on : {false, true}) {
+    std::optional<int> level;
+    std::optional<ContinuousProfiling> profiling;
+    profiling.emplace([&level](std::optional<int> host_level) { level = host_level; },
+                      absl::Hours(1));
+    if (on) {
+      ASSERT_TRUE(profiling->Start(ProfileCall(), SteadyNow()).ok());
+    }
+    t_starts = true;
+    FailAllocations(1, /*failures=*/1'000'000, [] { return t_starts; });
+    EXPECT_NO_THROW(profiling->TurnOff());
+    profiling.reset();
+    StopFailing();
+    EXPECT_EQ(level, std::nullopt);
+  }
 }
 
 }  // namespace
