@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <new>
 
@@ -64,6 +65,14 @@ const absl::Status& OutOfMemoryError() {
   static const auto* const error = new absl::Status(LimitReached(
       "the process has no memory left; raise its limit (ulimit -v, memory.max of the cgroup)"));
   return *error;
+}
+
+absl::Status StatusOrCode(absl::StatusCode code, absl::FunctionRef<absl::Status()> make) {
+  try {
+    return make();
+  } catch (const std::exception&) {
+    return absl::Status(code, "");
+  }
 }
 
 bool HeapHas(size_t bytes) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 
 namespace jobscope {
@@ -17,6 +18,9 @@ namespace jobscope {
 // The RESOURCE_EXHAUSTED error for a std::bad_alloc. Created when the library is loaded: copying it
 // allocates nothing.
 const absl::Status& OutOfMemoryError();
+
+// Returns `make()`, or `code` without a text if memory runs out in it. Throws nothing.
+absl::Status StatusOrCode(absl::StatusCode code, absl::FunctionRef<absl::Status()> make);
 
 // Whether so many bytes can be allocated now: before a call into gRPC that cannot be repeated after
 // an exception.

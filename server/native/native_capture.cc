@@ -18,17 +18,9 @@
 namespace jobscope {
 namespace {
 
-// Returns `make()`, or the code without a text if memory has run out.
-absl::Status TryMake(absl::StatusCode code, absl::FunctionRef<absl::Status()> make) {
-  try {
-    return make();
-  } catch (const std::exception&) {
-    return absl::Status(code, "");
-  }
-}
-
 absl::Status TryCancelledError(absl::string_view message) {
-  return TryMake(absl::StatusCode::kCancelled, [message] { return absl::CancelledError(message); });
+  return StatusOrCode(absl::StatusCode::kCancelled,
+                      [message] { return absl::CancelledError(message); });
 }
 
 // Returns `make()`, for ReleaseLocked. If memory has run out, returns a text that is too short to
@@ -350,7 +342,7 @@ bool NativeCapture::Evict(const std::string& by) {
     absl::MutexLock lock(&mutex_);
     if (phase_ != Phase::kOver || slot_ != nullptr || store_ == nullptr) return false;
     streams_.Detach();
-    streams_.SetStatusOfOthers(TryMake(absl::StatusCode::kAborted, [&by] {
+    streams_.SetStatusOfOthers(StatusOrCode(absl::StatusCode::kAborted, [&by] {
       return absl::AbortedError(absl::StrCat("the capture was evicted by ", by));
     }));
     ReleaseLocked(TryText([&by] { return absl::StrCat("was evicted by ", by); }),

@@ -28,15 +28,6 @@ namespace {
 // than gRPC's C++ layer allocates.
 constexpr size_t kFinishBytes = 4096;
 
-// Returns `make()`, or the code without a text if memory runs out.
-absl::Status StatusOrCode(absl::StatusCode code, absl::FunctionRef<absl::Status()> make) {
-  try {
-    return make();
-  } catch (const std::exception&) {
-    return absl::Status(code, "");
-  }
-}
-
 }  // namespace
 
 grpc::Status ToGrpc(const absl::Status& status) {

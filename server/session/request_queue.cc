@@ -2,12 +2,11 @@
 #include "server/session/request_queue.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "common/clock/monotonic.h"
+#include "server/guard/resource_guard.h"
 
 namespace jobscope {
 namespace {
@@ -20,21 +19,9 @@ absl::Duration TimeNeeded(const SessionOptions& options) {
   return options.duration;
 }
 
-// Returns `make()`, or the code without a text if memory runs out.
-absl::Status TryMake(absl::StatusCode code, absl::FunctionRef<absl::Status()> make) {
-  try {
-    return make();
-  } catch (const std::exception&) {
-    return absl::Status(code, "");
-  }
-}
-
 }  // namespace
 
-void RequestQueue::Push(SessionRequest* request) {
-  requests_.emplace_back();
-  requests_.back() = std::move(*request);
-}
+void RequestQueue::Push(SessionRequest* request) { requests_.push_back(std::move(*request)); }
 
 SessionRequest RequestQueue::TakeFirst() {
   SessionRequest request = std::move(requests_.front());
@@ -82,7 +69,7 @@ CondVar::Clock::time_point RequestQueue::TakeLeaving(bool delivering,
     const absl::Duration left = request->deadline - now - TimeNeeded(request->options);
     if (request->refused.ok() && left <= absl::ZeroDuration()) {
       // Nothing of a session that only delivers can be stopped.
-      request->refused = TryMake(absl::StatusCode::kDeadlineExceeded, [delivering] {
+      request->refused = StatusOrCode(absl::StatusCode::kDeadlineExceeded, [delivering] {
         return absl::DeadlineExceededError(absl::StrCat(
             "the worker was busy for longer than the caller could wait; try again with a longer "
             "deadline",
@@ -90,7 +77,7 @@ CondVar::Clock::time_point RequestQueue::TakeLeaving(bool delivering,
       });
     }
     if (request->refused.ok() && delivering && request->refuse_at <= steady_now) {
-      request->refused = TryMake(absl::StatusCode::kAlreadyExists, busy);
+      request->refused = StatusOrCode(absl::StatusCode::kAlreadyExists, busy);
     }
     if (!request->refused.ok()) {
       leaving->splice(leaving->end(), requests_, request++);
