@@ -95,7 +95,12 @@ absl::Status CheckWorkerOwner(const Endpoint& endpoint) {
     const std::optional<std::string> listener = MayBe(fd, endpoint);
     if (!listener.has_value()) continue;
     const auto user = PeerUser(fd);
-    if (!user.ok()) return absl::UnavailableError(user.status().message());
+    if (!user.ok()) {
+      // Another thread may have closed it meanwhile: a connection to another worker.
+      if (!MayBe(fd, endpoint).has_value()) continue;
+      return absl::UnavailableError(
+          absl::StrCat("the process that listens on ", *listener, ": ", user.status().message()));
+    }
     if (*user != 0 && *user != geteuid()) {
       return absl::PermissionDeniedError(
           absl::StrCat("the process that listens on ", *listener, " is of user ", *user,
