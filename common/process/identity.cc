@@ -91,7 +91,8 @@ ProcessIdentity::ProcessIdentity() {
   fixed_.set_host(HostName());
   fixed_.set_pid(getpid());
   fixed_.set_executable(Executable());
-  known_ = OwnVariables(AllNames());
+  // Labels that launchers give, which permit nothing.
+  known_ = CallersVariables(AllNames());
 }
 
 v1::Identity ProcessIdentity::Read() {

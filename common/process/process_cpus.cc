@@ -32,7 +32,7 @@ CpuSet OfAllThreads() {
 
 bool RuntimeBindsThreads() {
   for (const auto& [name, text] :
-       OwnVariables({"OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"})) {
+       CallersVariables({"OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"})) {
     if (text != "false" && text != "FALSE" && text != "none" && text != "disabled") return true;
   }
   return false;
