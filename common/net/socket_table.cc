@@ -41,17 +41,20 @@ std::optional<TcpSocket> ParseLine(absl::string_view line, absl::string_view loc
   return found;
 }
 
-uint32_t OverflowUser(const char* path) {
+// Reads a file of the kernel's of at most 256 bytes; of a longer one, its beginning. Empty: it
+// cannot be read.
+std::string ReadShortFile(const char* path) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return kDefaultOverflowUser;
-  char text[32];
+  if (fd < 0) return {};
+  char text[256];
   const ssize_t size = read(fd, text, sizeof(text));
   close(fd);
+  return size <= 0 ? std::string() : std::string(text, static_cast<size_t>(size));
+}
+
+uint32_t OverflowUser(const char* path) {
   uint32_t number = 0;
-  if (size <= 0 || !absl::SimpleAtoi(absl::string_view(text, static_cast<size_t>(size)), &number)) {
-    return kDefaultOverflowUser;
-  }
-  return number;
+  return absl::SimpleAtoi(ReadShortFile(path), &number) ? number : kDefaultOverflowUser;
 }
 
 }  // namespace
@@ -86,15 +89,9 @@ std::optional<TcpSocket> SearchTable(const char* path, absl::string_view local,
 }
 
 bool AllUsersHaveNumbers(const char* uid_map_path) {
-  const int fd = open(uid_map_path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  char text[256];
-  const ssize_t size = read(fd, text, sizeof(text));
-  close(fd);
-  if (size <= 0) return false;
+  const std::string text = ReadShortFile(uid_map_path);
   const std::vector<absl::string_view> columns =
-      absl::StrSplit(absl::string_view(text, static_cast<size_t>(size)), absl::ByAnyChar(" \n"),
-                     absl::SkipEmpty());
+      absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty());
   uint64_t count = 0;
   return columns.size() == 3 && absl::SimpleAtoi(columns[2], &count) && count == kAllUsers;
 }
