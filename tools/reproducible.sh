@@ -37,8 +37,8 @@ build() {
 
 # What is shipped of FOLDER/build, with the sums of its bytes. Maps and debug files name the folder.
 sums() {
-  (cd "$1/build" && find lib shipped python/jobscope -type f ! -name '*.map' ! -name '*.debug' ! -path '*/__pycache__/*' -exec sha256sum {} + 2>/dev/null \
-    | sort -k 2)
+  (cd "$1/build" && mkdir -p lib shipped python/jobscope && find lib shipped python/jobscope -type f ! -name '*.map' ! -name '*.debug' \
+    ! -path '*/__pycache__/*' -exec sha256sum {} + | sort -k 2)
 }
 
 began=$SECONDS
