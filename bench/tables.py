@@ -103,8 +103,8 @@ OPERATIONS = (
 
 # What the collectors of a capture cost the program, without budgets of their own.
 COLLECTORS = (
-    ("end of a step: its resource usage, thread not switched", "scope_bench", "StepWithUsage, above Step", 1e-3, None, "µs"),
-    ("… after a sleep of 2 ms", "scope_bench", "StepUsageAfterLongSleep/iterations:5/manual_time", 1e-3, None, "µs"),
+    ("end of a step: its resource usage, thread not switched (budget: 10 µs)", "scope_bench", "StepWithUsage, above Step", 1e-3, None, "µs"),
+    ("… after a sleep of 2 ms (budget: 10 µs)", "scope_bench", "StepUsageAfterLongSleep/iterations:5/manual_time", 1e-3, None, "µs"),
     ("system collector: samples", "collector_cost_bench", "system collector's thread [us/s]", 1, None, "µs per s"),
     ("host collector: reading empty rings", "collector_cost_bench", "host collector's thread, nothing to read [us/s]", 1, None, "µs per s"),
     ("garbage collection of an empty generation 0, without a capture", "collector_cost_bench", "gc.collect(0), without a capture [ns]",

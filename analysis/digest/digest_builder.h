@@ -20,8 +20,8 @@ inline constexpr uint32_t kDigestSchema = 3;
 // trace.
 v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace);
 
-// Returns how many records of what devices did are lost. Without those of work that had not ended
-// when the window did (gpu_unfinished), which is behind the last step.
+// Returns how many records of devices, and of calls into CUDA, are lost. Without those of work that
+// had not ended when the window did (gpu_unfinished), which is behind the last step.
 uint64_t LostOfDevices(const v1::Digest& digest);
 
 // Returns the run's part of the digests.

@@ -26,7 +26,8 @@ class GraphRecordings {
 
   // Notes a call, in any order.
   void Note(uint32_t thread, uint64_t ticks, bool begins);
-  // Notes a call that caused work on a GPU, in any order. Keeps at most one per recording.
+  // Notes a call that caused work on a GPU, after the calls of its thread that began before it:
+  // otherwise it is ignored. Keeps at most one per recording.
   void NoteRun(uint32_t thread, uint64_t ticks);
   // Returns whether any thread was recording at that time. A recording without an end lasts until
   // the next one on its thread, or its thread's next call with work; one without a begin has lasted
