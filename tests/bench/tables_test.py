@@ -92,8 +92,8 @@ class TablesTest(unittest.TestCase):
             "| report: memory, one large part | ≤ 200 MiB | 140.00 MiB | 1 | kept |",
             "| report: page of 8 workers opened | ≤ 1 s | - | - |  |",
             "| report: page of 1,024 workers opened | ≤ 5 s | 1.30 s | 1 | kept |",
-            "| end of a step: its resource usage, thread not switched | 0.70 µs | 1 |",
-            "| … after a sleep of 2 ms | 6.50 µs | 1 |",
+            "| end of a step: its resource usage, thread not switched (budget: 10 µs) | 0.70 µs | 1 |",
+            "| … after a sleep of 2 ms (budget: 10 µs) | 6.50 µs | 1 |",
             "| … more during a capture of level 1 | 7.00 [6.00, 7.50] µs | 3 |",
             "| system collector: samples | - | - |",
         ):
