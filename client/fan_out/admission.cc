@@ -19,7 +19,8 @@ constexpr absl::Duration kMaxStockDuration = absl::Seconds(10);
 Admission::Decision FinishWith(Outcome kind, Phase phase, std::string reason) {
   return {Admission::Next::kFinish,
           {kind, phase, std::move(reason), std::nullopt},
-          absl::ZeroDuration()};
+          absl::ZeroDuration(),
+          {}};
 }
 
 absl::Duration Milliseconds(uint64_t count) {
@@ -51,8 +52,19 @@ Admission::Decision Admission::Decide(size_t index, const v1::DescribeResponse* 
   Slot& slot = (*roster_)[index];
   ForgetProcess(&slot.result.account);
   const std::string process = response == nullptr ? "" : ProcessOf(*response);
+  std::vector<size_t> duplicates_of_earlier;
   // A worker of ours without streams is asked again, and may then be described as a stock one.
-  if (response != nullptr || !slot.described) ForgetEarlier(index, process);
+  if (response != nullptr || !slot.described) {
+    duplicates_of_earlier = ForgetEarlier(index, process);
+  }
+  Decision decision = DecideOn(index, response, process);
+  decision.duplicates_of_earlier = std::move(duplicates_of_earlier);
+  return decision;
+}
+
+Admission::Decision Admission::DecideOn(size_t index, const v1::DescribeResponse* response,
+                                        const std::string& process) {
+  Slot& slot = (*roster_)[index];
   if (response != nullptr) {
     if (const std::optional<size_t> twin = Twin(index, process)) {
       ManifestWorker& account = slot.result.account;
@@ -75,7 +87,8 @@ Admission::Decision Admission::Decide(size_t index, const v1::DescribeResponse* 
     if (response->has_busy()) {
       return {Next::kRetry,
               {Outcome::kBusy, Phase::kDescribe, HeldBy(response->busy()), std::nullopt},
-              Milliseconds(response->busy().remaining_ms())};
+              Milliseconds(response->busy().remaining_ms()),
+              {}};
     }
   }
   if (slot.streams && (response == nullptr || !response->streams())) return FallBack(index);
@@ -87,15 +100,14 @@ Admission::Decision Admission::Decide(size_t index, const v1::DescribeResponse* 
   return {};
 }
 
-void Admission::ForgetEarlier(size_t index, const std::string& process) {
+std::vector<size_t> Admission::ForgetEarlier(size_t index, const std::string& process) {
   const auto earlier = recorded_.find(index);
-  if (earlier == recorded_.end() || earlier->second == process) return;
+  if (earlier == recorded_.end() || earlier->second == process) return {};
   processes_.erase(earlier->second);
   recorded_.erase(earlier);
   const auto duplicates = duplicates_.find(index);
-  if (duplicates == duplicates_.end()) return;
-  duplicates_of_earlier_[index] = std::move(duplicates->second);
-  duplicates_.erase(duplicates);
+  if (duplicates == duplicates_.end()) return {};
+  return std::move(duplicates_.extract(duplicates).mapped());
 }
 
 std::optional<size_t> Admission::Twin(size_t index, const std::string& process) {
@@ -114,12 +126,6 @@ std::vector<size_t> Admission::TakeDuplicates(size_t index) {
   const auto duplicates = duplicates_.find(index);
   if (duplicates == duplicates_.end() || !PathFailed(index)) return {};
   return std::move(duplicates_.extract(duplicates).mapped());
-}
-
-std::vector<size_t> Admission::TakeDuplicatesOfEarlier(size_t index) {
-  const auto duplicates = duplicates_of_earlier_.find(index);
-  if (duplicates == duplicates_of_earlier_.end()) return {};
-  return std::move(duplicates_of_earlier_.extract(duplicates).mapped());
 }
 
 // Other outcomes are those of the process: it would answer the same at another address.
@@ -177,7 +183,7 @@ Admission::Decision Admission::FallBack(size_t index) const {
   }
   if (options_.lookback > absl::ZeroDuration()) absl::StrAppend(&off, ", and has no --lookback_ms");
   roster_->Warn(index, absl::StrCat("does not speak the native protocol: ", off));
-  return {Next::kAskTensorflow, {}, absl::ZeroDuration()};
+  return {Next::kAskTensorflow, {}, absl::ZeroDuration(), {}};
 }
 
 }  // namespace jobscope

@@ -32,6 +32,9 @@ class Admission {
     Next next = Next::kArm;
     WorkerOutcome outcome;    // of kRetry and kFinish
     absl::Duration at_least;  // of kRetry: until the worker may be free
+    // If another process than at its last attempt has answered at the worker's address: the workers
+    // that ended as duplicates of the earlier one, which may still be reached at theirs.
+    std::vector<size_t> duplicates_of_earlier;
   };
 
   // Both must outlive this.
@@ -45,17 +48,15 @@ class Admission {
   // ended as its duplicates, each once. The first of them that is described again replaces it.
   std::vector<size_t> TakeDuplicates(size_t index);
 
-  // If another process than at its last attempt has answered at the worker's address: returns the
-  // workers that ended as duplicates of the earlier one, each once. That one may still be reached
-  // at theirs.
-  std::vector<size_t> TakeDuplicatesOfEarlier(size_t index);
-
  private:
+  // `process`, here and below: as ProcessOf returns it.
+  Decision DecideOn(size_t index, const v1::DescribeResponse* response, const std::string& process);
   // Returns the worker at another address that is the same process. The first one that was
-  // described is kept, unless its path failed. `process` as ProcessOf returns it.
+  // described is kept, unless its path failed.
   std::optional<size_t> Twin(size_t index, const std::string& process);
-  // The worker is `process` now: it stands for no earlier one any more.
-  void ForgetEarlier(size_t index, const std::string& process);
+  // The worker is `process` now: it stands for no earlier one any more. Returns the duplicates of
+  // that one.
+  std::vector<size_t> ForgetEarlier(size_t index, const std::string& process);
   bool PathFailed(size_t index) const;
   void NoteDescription(const v1::DescribeResponse& response, Slot* slot) const;
   // The worker does not speak the native protocol.
@@ -66,7 +67,6 @@ class Admission {
   std::map<std::string, size_t> processes_;           // process -> the worker that is recorded
   std::map<size_t, std::string> recorded_;            // the same, by the worker
   std::map<size_t, std::vector<size_t>> duplicates_;  // of that worker
-  std::map<size_t, std::vector<size_t>> duplicates_of_earlier_;
 };
 
 }  // namespace jobscope

@@ -97,7 +97,7 @@ void FanOut::OnDescribed(size_t index, const grpc::Status& status,
       Finish(index, std::move(decision.outcome));
       break;
   }
-  ContactAgain(admission_.TakeDuplicatesOfEarlier(index), index, "is another process now");
+  ContactAgain(decision.duplicates_of_earlier, index, "is another process now");
 }
 
 void FanOut::Arm(size_t index) {

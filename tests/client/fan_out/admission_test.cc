@@ -100,9 +100,9 @@ class TwinsTest : public ::testing::Test {
     response.set_start_unix_ns(1);
     roster_.BeginAttempt(index, absl::InfiniteFuture());
     roster_[index].streams = true;
-    const Admission::Decision decision = admission_.Decide(index, &response);
-    if (decision.next == Admission::Next::kArm) return std::nullopt;
-    EXPECT_EQ(decision.outcome.kind, Outcome::kDuplicate);
+    decision_ = admission_.Decide(index, &response);
+    if (decision_.next == Admission::Next::kArm) return std::nullopt;
+    EXPECT_EQ(decision_.outcome.kind, Outcome::kDuplicate);
     roster_.Move(index, Stage::kDone);
     return roster_[index].result.account.same_as;
   }
@@ -116,15 +116,16 @@ class TwinsTest : public ::testing::Test {
   FanOutOptions options_;
   Roster roster_{Endpoints(), {"w0", "w1", "w2"}};
   Admission admission_{options_, &roster_};
+  Admission::Decision decision_;  // the last one
 };
 
 TEST_F(TwinsTest, AnAddressWhoseProcessWasReplacedStandsForTheNewOneOnly) {
   EXPECT_EQ(SameAs(0, 7), std::nullopt);
   EXPECT_EQ(SameAs(1, 7), "w0");
-  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), IsEmpty());
   EXPECT_EQ(SameAs(0, 8), std::nullopt);  // after it was busy, for example
-  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), ElementsAre(1));
-  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), IsEmpty()) << "each once";
+  EXPECT_THAT(decision_.duplicates_of_earlier, ElementsAre(1));
+  EXPECT_EQ(SameAs(0, 9), std::nullopt);
+  EXPECT_THAT(decision_.duplicates_of_earlier, IsEmpty()) << "each once";
   // The earlier process, which only the other address reaches now.
   EXPECT_EQ(SameAs(2, 7), std::nullopt);
   EXPECT_EQ(SameAs(1, 7), "w2");
@@ -134,17 +135,17 @@ TEST_F(TwinsTest, AReplacedProcessMayHaveBothAddressesAgain) {
   EXPECT_EQ(SameAs(0, 7), std::nullopt);
   EXPECT_EQ(SameAs(1, 7), "w0");
   EXPECT_EQ(SameAs(0, 8), std::nullopt);
-  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), ElementsAre(1));
+  EXPECT_THAT(decision_.duplicates_of_earlier, ElementsAre(1));
   EXPECT_EQ(SameAs(1, 8), "w0");
   EXPECT_EQ(SameAs(0, 8), std::nullopt);
-  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), IsEmpty());
+  EXPECT_THAT(decision_.duplicates_of_earlier, IsEmpty());
 }
 
 TEST_F(TwinsTest, AProcessThatAnswersAgainKeepsItsDuplicates) {
   EXPECT_EQ(SameAs(0, 7), std::nullopt);
   EXPECT_EQ(SameAs(1, 7), "w0");
   EXPECT_EQ(SameAs(0, 7), std::nullopt);
-  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(0), IsEmpty());
+  EXPECT_THAT(decision_.duplicates_of_earlier, IsEmpty());
   EXPECT_EQ(SameAs(2, 7), "w0");
 }
 
@@ -153,7 +154,7 @@ TEST_F(TwinsTest, AWorkerThatBecomesADuplicateStandsForNoProcess) {
   EXPECT_EQ(SameAs(1, 8), std::nullopt);
   EXPECT_EQ(SameAs(2, 8), "w1");
   EXPECT_EQ(SameAs(1, 7), "w0");
-  EXPECT_THAT(admission_.TakeDuplicatesOfEarlier(1), ElementsAre(2));
+  EXPECT_THAT(decision_.duplicates_of_earlier, ElementsAre(2));
   EXPECT_EQ(SameAs(2, 8), std::nullopt);
 }
 
