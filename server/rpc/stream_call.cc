@@ -67,43 +67,21 @@ void StreamCall::Wake() { PostSoon(kWake); }
 void StreamCall::Abandon() { PostSoon(kServerEnds); }
 
 void StreamCall::Post(unsigned event) {
-  {
-    absl::MutexLock lock(&mutex_);
-    events_ |= event;
-    if (handling_) return;
-    handling_ = true;
-  }
-  Run();
+  if (events_.Add(event)) Run();
 }
 
 void StreamCall::PostSoon(unsigned event) {
-  {
-    absl::MutexLock lock(&mutex_);
-    events_ |= event;
-    if (handling_ || run_is_due_) return;
-    run_is_due_ = true;
-  }
+  if (!events_.AddForLater(event)) return;
   try {
     RunSoon([self = shared_from_this()] { self->Post(0); });
   } catch (const std::exception&) {  // out of memory: the next event schedules it again
-    absl::MutexLock lock(&mutex_);
-    run_is_due_ = false;
+    events_.NotScheduled();
   }
 }
 
 void StreamCall::Run() {
   const std::shared_ptr<StreamCall> keep = shared_from_this();
-  while (true) {
-    unsigned events = 0;
-    {
-      absl::MutexLock lock(&mutex_);
-      run_is_due_ = false;
-      events = std::exchange(events_, 0);
-      if (events == 0) {
-        handling_ = false;
-        return;
-      }
-    }
+  while (const unsigned events = events_.Take()) {
     try {
       Handle(events);
     } catch (const std::exception&) {

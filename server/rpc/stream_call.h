@@ -12,13 +12,12 @@
 #include <optional>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/rpc/call_registry.h"
 #include "server/rpc/grpc_timer.h"
+#include "server/rpc/pending_events.h"
 
 namespace jobscope {
 
@@ -136,10 +135,8 @@ class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCa
   std::unique_ptr<GrpcTimer> tick_;
   std::unique_ptr<GrpcTimer> cut_off_;
 
-  absl::Mutex mutex_;
-  unsigned events_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool handling_ ABSL_GUARDED_BY(mutex_) = false;
-  bool run_is_due_ ABSL_GUARDED_BY(mutex_) = false;  // a thread of gRPC's is about to take events_
+  // ---- any thread ----
+  PendingEvents events_;
 };
 
 }  // namespace jobscope
