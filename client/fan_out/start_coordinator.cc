@@ -29,14 +29,6 @@ bool MayBeginSteps(const ArmedWorker& worker) {
 
 }  // namespace
 
-absl::Time StartCoordinator::GatherDeadline() const {
-  return std::max(last_asked_, last_ready_) + std::max(options_.times.gather, 4 * slowest_ready_);
-}
-
-absl::Time StartCoordinator::SyncDeadline() const {
-  return std::max(last_pinged_, last_synced_) + std::max(options_.times.gather, 4 * slowest_sync_);
-}
-
 std::vector<ArmedWorker> StartCoordinator::ArmedWorkers() const {
   std::vector<ArmedWorker> workers;
   for (size_t i = 0; i < roster_->size(); ++i) {
@@ -48,11 +40,10 @@ std::vector<ArmedWorker> StartCoordinator::ArmedWorkers() const {
   return workers;
 }
 
-void StartCoordinator::OnAsked(absl::Time now) { last_asked_ = now; }
+void StartCoordinator::OnAsked(absl::Time now) { arming_.OnAsked(now); }
 
 void StartCoordinator::OnArmed(size_t index, absl::Time now) {
-  last_ready_ = now;
-  slowest_ready_ = std::max(slowest_ready_, now - (*roster_)[index].asked);
+  arming_.OnAnswer((*roster_)[index].asked, now);
   // The others are already measured, or have begun.
   if (state_ == State::kSyncing || state_ == State::kStarted) RequestSync(index);
 }
@@ -130,7 +121,8 @@ void StartCoordinator::Hold(absl::Time now) {
   delay_over_ = true;
   if (AwaitsStep(delayed + options_.max_duration, now)) return;
   state_ = State::kSyncing;
-  sync_began_ = last_pinged_ = last_synced_ = now;
+  sync_began_ = now;
+  syncing_.Begin(now);
   for (size_t i = 0; i < roster_->size(); ++i) {
     if ((*roster_)[i].stage == Stage::kArmed) RequestSync(i);
   }
@@ -190,20 +182,17 @@ void StartCoordinator::RequestSync(size_t index) {
 
 void StartCoordinator::BeginSync(size_t index) {
   const absl::Time asked = SteadyNow();
-  last_pinged_ = asked;
+  syncing_.OnAsked(asked);
   roster_->BeginSync(index, asked + host_->StallTime());
   (*roster_)[index].worker->SyncClock(
       options_.times.sync,
       [this, index, asked, post = host_->Letters(index)](
           const grpc::Status& status, const std::optional<ClockEstimate>& clock) {
-        post([this, index, asked, status, clock] {
-          slowest_sync_ = std::max(slowest_sync_, SteadyNow() - asked);
-          OnSynced(index, status, clock);
-        });
+        post([this, index, asked, status, clock] { OnSynced(index, asked, status, clock); });
       });
 }
 
-void StartCoordinator::OnSynced(size_t index, const grpc::Status& status,
+void StartCoordinator::OnSynced(size_t index, absl::Time asked, const grpc::Status& status,
                                 std::optional<ClockEstimate> clock) {
   Slot& slot = (*roster_)[index];
   if (slot.stage != Stage::kSyncing) return;
@@ -216,7 +205,7 @@ void StartCoordinator::OnSynced(size_t index, const grpc::Status& status,
   }
   roster_->Move(index, Stage::kSynced);
   const absl::Time now = SteadyNow();
-  last_synced_ = now;
+  syncing_.OnAnswer(asked, now);
   if (state_ == State::kStarted) start_.StartLate(index, now);
 }
 
@@ -232,7 +221,8 @@ void StartCoordinator::Measure(absl::Time now) {
   const absl::Duration delay = options_.delay > absl::ZeroDuration()
                                    ? *gathered_ + options_.delay - now
                                    : absl::ZeroDuration();
-  const absl::Status chosen = start_.Choose(last_synced_ - sync_began_, delay, armed_before_steps_);
+  const absl::Status chosen =
+      start_.Choose(syncing_.last_answer() - sync_began_, delay, armed_before_steps_);
   if (!chosen.ok()) {
     host_->FinishUnstarted({Outcome::kFailed, Phase::kArm,
                             absl::StrCat("nothing was recorded: ", std::string(chosen.message())),

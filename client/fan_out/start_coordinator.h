@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/fan_out/answer_wait.h"
 #include "client/fan_out/common_start.h"
 #include "client/fan_out/fan_out_options.h"
 #include "client/fan_out/mailbox.h"
@@ -87,9 +88,10 @@ class StartCoordinator {
   void Measure(absl::Time now);
   void RequestSync(size_t index);
   void BeginSync(size_t index);
-  void OnSynced(size_t index, const grpc::Status& status, std::optional<ClockEstimate> clock);
-  absl::Time GatherDeadline() const;
-  absl::Time SyncDeadline() const;
+  void OnSynced(size_t index, absl::Time asked, const grpc::Status& status,
+                std::optional<ClockEstimate> clock);
+  absl::Time GatherDeadline() const { return arming_.Deadline(options_.times.gather); }
+  absl::Time SyncDeadline() const { return syncing_.Deadline(options_.times.gather); }
   std::vector<ArmedWorker> ArmedWorkers() const;  // those that wait for the start
 
   const FanOutOptions& options_;
@@ -98,9 +100,7 @@ class StartCoordinator {
   Host* const host_;
 
   State state_ = State::kGathering;
-  absl::Time last_asked_;  // of those that were queued
-  absl::Time last_ready_;
-  absl::Duration slowest_ready_;
+  AnswerWait arming_;  // of first attempts: from the first question until the worker is armed
   std::optional<absl::Time> gathered_;  // when all awaited workers were armed
   bool delay_over_ = false;             // ...except for the time to measure the clocks
   bool told_hold_ = false;
@@ -110,9 +110,7 @@ class StartCoordinator {
   std::deque<size_t> to_sync_;
   RunClocks clocks_;
   absl::Time sync_began_;
-  absl::Time last_pinged_;
-  absl::Time last_synced_;
-  absl::Duration slowest_sync_;
+  AnswerWait syncing_;
   CommonStart start_;
 };
 
