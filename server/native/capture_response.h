@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "jobscope/v1/profiler.pb.h"
-#include "server/native/item_writer.h"
+#include "server/native/items/item_writer.h"
 #include "server/native/native_capture.h"
 
 namespace jobscope {

@@ -15,10 +15,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "jobscope/v1/profiler.pb.h"
-#include "server/native/item_writer.h"
+#include "server/native/items/item_writer.h"
+#include "server/native/items/transfer_watch.h"
 #include "server/native/native_capture.h"
 #include "server/native/native_captures.h"
-#include "server/native/transfer_watch.h"
 #include "server/rpc/stream_call.h"
 #include "server/services/service_context.h"
 

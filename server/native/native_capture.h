@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "common/xspace/segment/store.h"
 #include "jobscope/v1/profiler.pb.h"
-#include "server/native/item_ledger.h"
+#include "server/native/items/item_ledger.h"
 #include "server/native/step_progress.h"
 #include "server/native/stream_attachment.h"
 #include "server/native/stream_waker.h"

@@ -69,6 +69,7 @@ MAY_INCLUDE = {
     "server/security": ["server/security", "server/listen", "common"],
     "server/rpc": ["server/rpc", "rpc", "server/security", "server/guard", "server/limits.h", "common"],
     "server/services": ["server/services", "server/rpc", "server/session", "server/limits.h", "common", "proto"],
+    "server/native/items": ["server/native/items", "server/limits.h", "common"],
     "server/native": ["server/native", "rpc", "server/services", "server/rpc", "server/session", "server/guard", "server/limits.h", "common", "proto",
                       "proto_grpc"],
     "server/tensorflow": ["server/tensorflow", "server/services", "server/rpc", "server/session", "server/guard", "server/limits.h",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a store holds, and what a message of items says, for tests.
-#ifndef TESTS_SERVER_NATIVE_ITEM_MESSAGES_H_
-#define TESTS_SERVER_NATIVE_ITEM_MESSAGES_H_
+#ifndef TESTS_SERVER_NATIVE_ITEMS_ITEM_MESSAGES_H_
+#define TESTS_SERVER_NATIVE_ITEMS_ITEM_MESSAGES_H_
 
 #include <gtest/gtest.h>
 
@@ -28,4 +28,4 @@ inline v1::CaptureResponse Parse(const grpc::ByteBuffer& bytes) {
 
 }  // namespace jobscope
 
-#endif  // TESTS_SERVER_NATIVE_ITEM_MESSAGES_H_
+#endif  // TESTS_SERVER_NATIVE_ITEMS_ITEM_MESSAGES_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes the items of a capture as the messages of one stream.
-#ifndef SERVER_NATIVE_ITEM_WRITER_H_
-#define SERVER_NATIVE_ITEM_WRITER_H_
+#ifndef SERVER_NATIVE_ITEMS_ITEM_WRITER_H_
+#define SERVER_NATIVE_ITEMS_ITEM_WRITER_H_
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -44,4 +44,4 @@ class ItemWriter {
 
 }  // namespace jobscope
 
-#endif  // SERVER_NATIVE_ITEM_WRITER_H_
+#endif  // SERVER_NATIVE_ITEMS_ITEM_WRITER_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/native/item_writer.h"
+#include "server/native/items/item_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "server/limits.h"
-#include "tests/server/native/item_messages.h"
+#include "tests/server/native/items/item_messages.h"
 
 namespace jobscope {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Encodes items as CaptureResponse.items over the store's own memory.
-#ifndef SERVER_NATIVE_ITEM_MESSAGE_H_
-#define SERVER_NATIVE_ITEM_MESSAGE_H_
+#ifndef SERVER_NATIVE_ITEMS_ITEM_MESSAGE_H_
+#define SERVER_NATIVE_ITEMS_ITEM_MESSAGE_H_
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -29,4 +29,4 @@ grpc::ByteBuffer EncodeChunk(const xspace::HeldItem& item, size_t offset, size_t
 
 }  // namespace jobscope
 
-#endif  // SERVER_NATIVE_ITEM_MESSAGE_H_
+#endif  // SERVER_NATIVE_ITEMS_ITEM_MESSAGE_H_

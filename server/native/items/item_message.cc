@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/native/item_message.h"
+#include "server/native/items/item_message.h"
 
 #include <grpcpp/support/slice.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures for how long the client of a stream has received nothing.
-#ifndef SERVER_NATIVE_TRANSFER_WATCH_H_
-#define SERVER_NATIVE_TRANSFER_WATCH_H_
+#ifndef SERVER_NATIVE_ITEMS_TRANSFER_WATCH_H_
+#define SERVER_NATIVE_ITEMS_TRANSFER_WATCH_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -51,4 +51,4 @@ class TransferWatch {
 
 }  // namespace jobscope
 
-#endif  // SERVER_NATIVE_TRANSFER_WATCH_H_
+#endif  // SERVER_NATIVE_ITEMS_TRANSFER_WATCH_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/native/transfer_watch.h"
+#include "server/native/items/transfer_watch.h"
 
 #include <gtest/gtest.h>
 

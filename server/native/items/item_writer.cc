@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/native/item_writer.h"
+#include "server/native/items/item_writer.h"
 
 #include <algorithm>
 #include <cstddef>
 
 #include "server/limits.h"
-#include "server/native/item_message.h"
+#include "server/native/items/item_message.h"
 
 namespace jobscope {
 

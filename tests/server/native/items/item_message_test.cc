@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/native/item_message.h"
+#include "server/native/items/item_message.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "server/limits.h"
-#include "tests/server/native/item_messages.h"
+#include "tests/server/native/items/item_messages.h"
 
 namespace jobscope {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tracks which items of a capture were sent, and which its client has acknowledged.
-#ifndef SERVER_NATIVE_ITEM_LEDGER_H_
-#define SERVER_NATIVE_ITEM_LEDGER_H_
+#ifndef SERVER_NATIVE_ITEMS_ITEM_LEDGER_H_
+#define SERVER_NATIVE_ITEMS_ITEM_LEDGER_H_
 
 #include <cstdint>
 
@@ -40,4 +40,4 @@ class ItemLedger {
 
 }  // namespace jobscope
 
-#endif  // SERVER_NATIVE_ITEM_LEDGER_H_
+#endif  // SERVER_NATIVE_ITEMS_ITEM_LEDGER_H_
