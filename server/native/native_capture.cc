@@ -1,43 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/native/native_capture.h"
 
-#include <algorithm>
 #include <exception>
 #include <string>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "common/clock/monotonic.h"
-#include "common/log/log.h"
 #include "server/guard/resource_guard.h"
 #include "server/limits.h"
+#include "server/native/capture_log.h"
 #include "server/native/native_captures.h"
 
 namespace jobscope {
-namespace {
-
-absl::Status TryCancelledError(absl::string_view message) {
-  return StatusOrCode(absl::StatusCode::kCancelled,
-                      [message] { return absl::CancelledError(message); });
-}
-
-// Returns `make()`, for ReleaseLocked. If memory has run out, returns a text that is too short to
-// need any: a capture whose release throws would hold its memory for ever.
-std::string TryText(absl::FunctionRef<std::string()> make) {
-  try {
-    return make();
-  } catch (const std::exception&) {
-    return "lacked memory";
-  }
-}
-
-std::string WhyDropped(const absl::Status& result) {
-  return TryText([&result] { return absl::StrCat("was dropped: ", result.message()); });
-}
-
-}  // namespace
 
 NativeCapture::NativeCapture(Dependencies dependencies, std::string key, SessionOptions options)
     : dependencies_(std::move(dependencies)), key_(std::move(key)), options_(std::move(options)) {}
@@ -47,7 +22,7 @@ NativeCapture::StreamId NativeCapture::Submit(std::shared_ptr<StreamCall> stream
   StreamId id = 0;
   {
     absl::MutexLock lock(&mutex_);
-    id = AttachLocked(stream);
+    id = streams_.Attach(stream);
   }
   try {
     SessionOptions options = options_;
@@ -121,16 +96,6 @@ void NativeCapture::OnDone(SessionResult result) {
 
 // ---- streams ----
 
-NativeCapture::StreamId NativeCapture::AttachLocked(const std::shared_ptr<StreamCall>& stream) {
-  waker_->Set(stream);
-  return streams_.Attach();
-}
-
-void NativeCapture::DetachLocked() {
-  waker_->Set(nullptr);
-  streams_.Detach();
-}
-
 absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<StreamCall> stream,
                                                               uint64_t next_item) {
   std::shared_ptr<StreamCall> replaced;
@@ -157,7 +122,7 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
     streams_.SetStatusOfOthers(absl::AbortedError(
         absl::StrCat("a newer Fetch has taken this capture over, from ", stream->peer())));
     replaced = waker_->Get();
-    id = AttachLocked(stream);
+    id = streams_.Attach(stream);
     timer = unattached_timer_.Cancel();
     store = store_;
     if (phase_ != Phase::kOver) dependencies_.sessions->SetClientLost(ticket_, std::nullopt);
@@ -183,12 +148,11 @@ void NativeCapture::OnSlot(std::shared_ptr<void> slot) {
 
 void NativeCapture::Detach(StreamId stream) {
   Remains remains;
-  SessionTicket cancelled = 0;
   SessionTicket ended = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (!streams_.Has(stream)) return;
-    DetachLocked();
+    streams_.Detach();
     const auto captures = dependencies_.captures.lock();
     const bool closed = captures == nullptr || captures->closed();
     if (phase_ == Phase::kOver) {
@@ -197,7 +161,7 @@ void NativeCapture::Detach(StreamId stream) {
       dropping_ =
           TryCancelledError(phase_ == Phase::kStarted ? "the profiler server has ended"
                                                       : "its stream was lost before the start");
-      cancelled = ticket_;
+      remains.cancelled = ticket_;
     } else {
       const uint64_t now_ns = MonotonicNow();
       const auto resume_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(dependencies_.resume));
@@ -210,7 +174,6 @@ void NativeCapture::Detach(StreamId stream) {
       if (!timed) ended = ticket_;
     }
   }
-  if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
   if (ended != 0) (void)dependencies_.sessions->StopTicket(ended, EndedBy::kClientLost);
   Discard(std::move(remains));
 }
@@ -220,7 +183,7 @@ void NativeCapture::Complete(StreamId stream) {
   {
     absl::MutexLock lock(&mutex_);
     if (!streams_.Has(stream)) return;
-    DetachLocked();
+    streams_.Detach();
     ledger_.AcknowledgeAll();
     ReleaseLocked("was delivered", /*unasked=*/false, &remains);
   }
@@ -311,7 +274,6 @@ void NativeCapture::Finish() {
 
 void NativeCapture::Drop(absl::Status why) {
   Remains remains;
-  SessionTicket cancelled = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (dropping_.has_value()) return;
@@ -320,10 +282,9 @@ void NativeCapture::Drop(absl::Status why) {
       result_ = why;
       ReleaseLocked(WhyDropped(why), /*unasked=*/false, &remains);
     } else {
-      cancelled = ticket_;
+      remains.cancelled = ticket_;
     }
   }
-  if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
   Discard(std::move(remains));
   waker_->Wake();
 }
@@ -341,8 +302,7 @@ bool NativeCapture::Evict(const std::string& by) {
   {
     absl::MutexLock lock(&mutex_);
     if (phase_ != Phase::kOver || slot_ != nullptr || store_ == nullptr) return false;
-    streams_.Detach();
-    streams_.SetStatusOfOthers(StatusOrCode(absl::StatusCode::kAborted, [&by] {
+    streams_.Evict(StatusOrCode(absl::StatusCode::kAborted, [&by] {
       return absl::AbortedError(absl::StrCat("the capture was evicted by ", by));
     }));
     ReleaseLocked(TryText([&by] { return absl::StrCat("was evicted by ", by); }),
@@ -355,7 +315,6 @@ bool NativeCapture::Evict(const std::string& by) {
 
 void NativeCapture::DropUnattached(const std::string& why) {
   Remains remains;
-  SessionTicket cancelled = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (streams_.any() || dropping_.has_value()) return;
@@ -363,10 +322,9 @@ void NativeCapture::DropUnattached(const std::string& why) {
       ReleaseLocked(TryText([&why] { return why; }), /*unasked=*/true, &remains);
     } else {
       dropping_ = TryCancelledError(why);
-      cancelled = ticket_;
+      remains.cancelled = ticket_;
     }
   }
-  if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
   Discard(std::move(remains));
 }
 
@@ -409,15 +367,7 @@ void NativeCapture::OnResumeTimeOver(uint64_t timer) {
     if (!unattached_timer_.IsCurrent(timer) || phase_ != Phase::kStarted) return;
     ticket = ticket_;
   }
-  try {
-    Log(LogLevel::kWarning,
-        absl::StrCat("the client of session \"", options_.session_id, "\", ", options_.peer,
-                     ", was lost while recording and has not reconnected for ",
-                     absl::FormatDuration(dependencies_.resume),
-                     "; the recording ends and is held"));
-  } catch (const std::exception&) {
-    // Out of memory: without a line in the log. Nothing else would end the recording.
-  }
+  LogNotReconnected(options_, dependencies_.resume);
   (void)dependencies_.sessions->StopTicket(ticket,
                                            EndedBy::kClientLost);  // false: it has just ended
 }
@@ -434,17 +384,10 @@ void NativeCapture::ReleaseLocked(std::string why, bool unasked, Remains* remain
 }
 
 void NativeCapture::Discard(Remains remains) {
+  if (remains.cancelled != 0) dependencies_.sessions->Cancel(remains.cancelled);
   if (!remains.forget) return;
-  try {
-    // First: who sees that it is gone finds the reason in the log.
-    if (remains.items != 0) {
-      Log(LogLevel::kWarning,
-          absl::StrCat("the capture of session \"", options_.session_id, "\" for ", options_.peer,
-                       " ", remains.why, "; ", remains.items, " items were not acknowledged"));
-    }
-  } catch (const std::exception&) {
-    // Out of memory: without a line in the log.
-  }
+  // First: who sees that it is gone finds the reason in the log.
+  if (remains.items != 0) LogItemsLost(options_, remains.why, remains.items);
   try {
     if (const auto captures = dependencies_.captures.lock()) {
       captures->Forget(*this, remains.why);

@@ -112,9 +112,10 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   void DropUnattached(const std::string& why);
 
  private:
-  // Objects to release outside of the lock: releasing them frees memory and lets the next session
-  // begin.
+  // Work that is left for after the lock. To release these objects frees memory and lets the next
+  // session begin.
   struct Remains {
+    SessionTicket cancelled = 0;  // the session to cancel; 0: none
     std::shared_ptr<xspace::Store> store;
     std::shared_ptr<void> slot;
     std::unique_ptr<GrpcTimer> timer;
@@ -131,14 +132,11 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   void OnHoldOver(uint64_t timer);
   void OnResumeTimeOver(uint64_t timer);
 
-  StreamId AttachLocked(const std::shared_ptr<StreamCall>& stream)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void DetachLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HoldLocked(Remains* remains) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `unasked`: a client may still want the capture, and the log says so.
   void ReleaseLocked(std::string why, bool unasked, Remains* remains)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `this` must be owned by the caller, too: forgets it.
+  // Does that work. `this` must be owned by the caller, too: forgets it.
   void Discard(Remains remains);
 
   const Dependencies dependencies_;
@@ -160,7 +158,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   std::shared_ptr<xspace::Store> store_ ABSL_GUARDED_BY(mutex_);  // null: not armed, or released
   std::shared_ptr<void> slot_ ABSL_GUARDED_BY(mutex_);
   ItemLedger ledger_ ABSL_GUARDED_BY(mutex_);
-  StreamAttachment streams_ ABSL_GUARDED_BY(mutex_);
+  StreamAttachment streams_ ABSL_GUARDED_BY(mutex_) = StreamAttachment(waker_);
   // Runs while no stream is attached: ends the recording, or discards the held items.
   RestartableTimer unattached_timer_ ABSL_GUARDED_BY(mutex_);
 };

@@ -5,9 +5,12 @@
 #define SERVER_NATIVE_STREAM_ATTACHMENT_H_
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "server/native/stream_waker.h"
+#include "server/rpc/stream_call.h"
 
 namespace jobscope {
 
@@ -16,9 +19,23 @@ class StreamAttachment {
  public:
   using Id = uint64_t;  // of one stream; never 0, and never used again
 
+  // Keeps `waker` on the attached stream.
+  explicit StreamAttachment(std::shared_ptr<StreamWaker> waker) : waker_(std::move(waker)) {}
+
   // Attaches a new stream, in place of the one that is attached.
-  Id Attach() { return current_ = ++newest_; }
-  void Detach() { current_ = 0; }
+  Id Attach(const std::shared_ptr<StreamCall>& stream) {
+    waker_->Set(stream);
+    return current_ = ++newest_;
+  }
+  void Detach() {
+    waker_->Set(nullptr);
+    current_ = 0;
+  }
+  // Detaches the stream, which ends with `status` when it is woken next.
+  void Evict(absl::Status status) {
+    SetStatusOfOthers(std::move(status));
+    current_ = 0;
+  }
   // Sets the status with which streams end that are not attached: why they were replaced, or that
   // the capture was evicted.
   void SetStatusOfOthers(absl::Status status) { status_of_others_ = std::move(status); }
@@ -35,6 +52,7 @@ class StreamAttachment {
   }
 
  private:
+  const std::shared_ptr<StreamWaker> waker_;
   Id current_ = 0;  // 0: none is attached
   Id newest_ = 0;
   absl::Status status_of_others_;  // OK: not set
