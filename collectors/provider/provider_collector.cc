@@ -37,7 +37,6 @@ ProviderCollector::ProviderCollector(std::string_view name, int index)
     : name_(name),
       index_(index),
       sink_{},
-      session_{},
       encoder_(std::make_unique<SessionEncoder>(name_, index_, nullptr, nullptr)) {
   sink_.abi.size = sizeof(sink_.abi);
   sink_.abi.add = &AddFromC;
@@ -80,16 +79,16 @@ absl::Status ProviderCollector::Unregister() {
         return !calling_ || !registered_;
       })) {
     registered_ = false;
-    gone_ = true;
-    degraded_reason_ = kUnregisteredMeanwhile;
+    session_.gone = true;
+    session_.degraded_reason = kUnregisteredMeanwhile;
     return absl::UnavailableError(absl::StrCat(
         "a callback of the provider \"", name_,
         "\" has not returned: none further will be called, but its context must stay"));
   }
   if (!registered_) return absl::OkStatus();  // another call has done it
-  if (phase_ != Phase::kIdle) {
+  if (session_.phase != Phase::kIdle) {
     CallStop(provider::InstantNow());
-    degraded_reason_ = kUnregisteredMeanwhile;
+    session_.degraded_reason = kUnregisteredMeanwhile;
   }
   registered_ = false;
   callbacks_ = {};
@@ -107,7 +106,7 @@ CollectorReport ProviderCollector::Describe() const {
 
 bool ProviderCollector::BeginCall() {
   called_.Wait(&mutex_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !calling_; });
-  if (!registered_ || gone_) return false;
+  if (!registered_ || session_.gone) return false;
   calling_ = true;
   caller_ = std::this_thread::get_id();
   return true;
@@ -115,7 +114,7 @@ bool ProviderCollector::BeginCall() {
 
 absl::Status ProviderCollector::Call(jobscope_provider_callback callback, const char* verb) {
   // A copy: the arguments of a callback must not change while it runs.
-  const jobscope_provider_session session = session_;
+  const jobscope_provider_session session = session_.abi;
   void* const context = callbacks_.context;
   char reason[kReasonBytes] = "";
   int code = 0;
@@ -143,63 +142,58 @@ absl::Status ProviderCollector::Call(jobscope_provider_callback callback, const 
 }
 
 void ProviderCollector::Leave() {
-  phase_ = Phase::kIdle;
-  intake_.Close();
+  session_.phase = Phase::kIdle;
+  session_.intake.Close();
 }
 
 absl::Status ProviderCollector::Arm(const ArmRequest& request) {
   const MutexLock lock(&mutex_);
   pid_.store(getpid(), std::memory_order_relaxed);
-  phase_ = Phase::kIdle;
-  intake_ = {};
-  off_reason_.clear();
-  degraded_reason_.clear();
-  gone_ = false;
+  session_ = {};
   lost_so_far_ = 0;
   account_unknown_ = false;
-  session_ = {};
-  session_.size = sizeof(session_);
-  session_.sink = &sink_.abi;
-  session_.host_tracer_level = request.recording.host_tracer_level;
-  session_.device_tracer_level = request.recording.device_tracer_level;
-  session_.python_tracer_level = request.recording.python_tracer_level;
+  session_.abi.size = sizeof(session_.abi);
+  session_.abi.sink = &sink_.abi;
+  session_.abi.host_tracer_level = request.recording.host_tracer_level;
+  session_.abi.device_tracer_level = request.recording.device_tracer_level;
+  session_.abi.python_tracer_level = request.recording.python_tracer_level;
   {
     const MutexLock writing(&writing_);
     encoder_ = std::make_unique<SessionEncoder>(name_, index_, request.sink, request.names);
   }
-  takes_part_ = request.recording.frameworks.Takes(name_);
-  if (!takes_part_) {
-    off_reason_ = absl::StrCat("the capture was asked for with frameworks ",
-                               request.recording.frameworks.text());
+  session_.takes_part = request.recording.frameworks.Takes(name_);
+  if (!session_.takes_part) {
+    session_.off_reason = absl::StrCat("the capture was asked for with frameworks ",
+                                       request.recording.frameworks.text());
     return absl::OkStatus();
   }
   if (!BeginCall()) {
-    takes_part_ = false;
-    off_reason_ = kNotRegistered;
+    session_.takes_part = false;
+    session_.off_reason = kNotRegistered;
     return absl::OkStatus();
   }
   const absl::Status status = Call(callbacks_.arm, "arm");
-  if (status.ok() && !gone_) phase_ = Phase::kArmed;
+  if (status.ok() && !session_.gone) session_.phase = Phase::kArmed;
   return status;
 }
 
 absl::Status ProviderCollector::Start(const StartRequest& request) {
   const MutexLock lock(&mutex_);
-  if (phase_ != Phase::kArmed || !BeginCall()) return absl::OkStatus();
+  if (session_.phase != Phase::kArmed || !BeginCall()) return absl::OkStatus();
   const Instant begin = InstantOf(request.map, request.start_ticks);
-  session_.begin_monotonic_ns = begin.monotonic_ns;
-  session_.begin_realtime_ns = begin.realtime_ns;
+  session_.abi.begin_monotonic_ns = begin.monotonic_ns;
+  session_.abi.begin_realtime_ns = begin.realtime_ns;
   if (request.end_ticks != UINT64_MAX) {
     const Instant end = InstantOf(request.map, request.end_ticks);
-    session_.end_monotonic_ns = end.monotonic_ns;
-    session_.end_realtime_ns = end.realtime_ns;
+    session_.abi.end_monotonic_ns = end.monotonic_ns;
+    session_.abi.end_realtime_ns = end.realtime_ns;
   }
   {
     const MutexLock writing(&writing_);
     encoder_->Begin(request, callbacks_.realtime, uses_tsc_);
   }
-  intake_.Open();
-  phase_ = Phase::kRecording;
+  session_.intake.Open();
+  session_.phase = Phase::kRecording;
   absl::Status status = Call(callbacks_.start, "start");
   if (status.ok()) return status;
   // There will be no Stop. The events so far stay.
@@ -231,17 +225,17 @@ int ProviderCollector::Add(const jobscope_provider_event* events, size_t count) 
   const size_t stride = events->size;
   const char* at = reinterpret_cast<const char*>(events);
   const MutexLock lock(&mutex_);
-  if (!intake_.open()) return JOBSCOPE_E_STATE;
+  if (!session_.intake.open()) return JOBSCOPE_E_STATE;
   for (size_t i = 0; i < count; ++i, at += stride) {
     jobscope_provider_event event;
     std::memcpy(&event, at, sizeof(event));
-    if (intake_.full() && phase_ == Phase::kStopping) {
+    if (session_.intake.full() && session_.phase == Phase::kStopping) {
       // The window's end is known and nobody else processes the events: encode them here.
       const MutexLock writing(&writing_);
       Hold();
       encoder_->EncodeAll();
     }
-    if (!intake_.Add(event)) lost_so_far_.fetch_add(1, std::memory_order_relaxed);
+    if (!session_.intake.Add(event)) lost_so_far_.fetch_add(1, std::memory_order_relaxed);
   }
   return JOBSCOPE_OK;
 }
@@ -274,7 +268,7 @@ int ProviderCollector::AddXSpaceFromC(jobscope_provider_sink* sink, const void* 
 absl::Status ProviderCollector::AddXSpace(std::string_view bytes) {
   if (InForkedChild()) return absl::FailedPreconditionError("this is a forked child");
   MutexLock lock(&mutex_);
-  if (phase_ != Phase::kStopping || !intake_.open()) {
+  if (session_.phase != Phase::kStopping || !session_.intake.open()) {
     return absl::FailedPreconditionError("an XSpace can be added only inside of stop()");
   }
   const MutexLock writing(&writing_);
@@ -282,11 +276,11 @@ absl::Status ProviderCollector::AddXSpace(std::string_view bytes) {
   return encoder_->AddXSpace(bytes);
 }
 
-void ProviderCollector::Hold() { encoder_->Hold(intake_.Take(), SteadyNow()); }
+void ProviderCollector::Hold() { encoder_->Hold(session_.intake.Take(), SteadyNow()); }
 
 absl::Duration ProviderCollector::Drain() {
   MutexLock lock(&mutex_);
-  if (phase_ != Phase::kRecording) return absl::InfiniteDuration();
+  if (session_.phase != Phase::kRecording) return absl::InfiniteDuration();
   const MutexLock writing(&writing_);
   // Losses then occur in the buffer, where they are counted.
   if (encoder_->Full()) return kLookEvery;
@@ -297,22 +291,22 @@ absl::Duration ProviderCollector::Drain() {
 }
 
 void ProviderCollector::CallStop(const Instant& end) {
-  session_.end_monotonic_ns = end.monotonic_ns;
-  session_.end_realtime_ns = end.realtime_ns;
+  session_.abi.end_monotonic_ns = end.monotonic_ns;
+  session_.abi.end_realtime_ns = end.realtime_ns;
   {
     const MutexLock writing(&writing_);
     encoder_->EndAt(end);
   }
   if (BeginCall()) {
-    phase_ = Phase::kStopping;
+    session_.phase = Phase::kStopping;
     if (absl::Status status = Call(callbacks_.stop, "stop"); !status.ok()) {
-      degraded_reason_ = std::string(status.message());
+      session_.degraded_reason = std::string(status.message());
     }
   }
-  phase_ = Phase::kIdle;
+  session_.phase = Phase::kIdle;
   const MutexLock writing(&writing_);
   Hold();
-  intake_.Close();
+  session_.intake.Close();
 }
 
 absl::Status ProviderCollector::Stop(uint64_t end_ticks) {
@@ -323,9 +317,9 @@ absl::Status ProviderCollector::Stop(uint64_t end_ticks) {
     const MutexLock writing(&writing_);
     map = encoder_->map();
   }
-  if (phase_ == Phase::kArmed) {  // without a start there is no window
+  if (session_.phase == Phase::kArmed) {  // without a start there is no window
     CallStop({});
-  } else if (phase_ == Phase::kRecording) {
+  } else if (session_.phase == Phase::kRecording) {
     CallStop(InstantOf(map, end_ticks));
   }
   lock.Release();
@@ -338,20 +332,20 @@ CollectorReport ProviderCollector::Report() {
   CollectorReport report;
   const MutexLock lock(&mutex_);
   const MutexLock writing(&writing_);
-  intake_.Close();
-  if (!takes_part_) {
+  session_.intake.Close();
+  if (!session_.takes_part) {
     report.state = CollectorState::kOff;
-    report.reason = off_reason_;
+    report.reason = session_.off_reason;
     return report;
   }
-  if (!degraded_reason_.empty()) {
+  if (!session_.degraded_reason.empty()) {
     report.state = CollectorState::kDegraded;
-    report.reason = degraded_reason_;
+    report.reason = session_.degraded_reason;
   }
-  report.attempted = intake_.attempted();
-  if (intake_.buffer_full() > 0)
-    report.lost_by_cause[LossCause::kBufferFull] = intake_.buffer_full();
-  if (intake_.malformed() > 0) report.lost_by_cause[LossCause::kMalformed] = intake_.malformed();
+  const provider::Intake& intake = session_.intake;
+  report.attempted = intake.attempted();
+  if (intake.buffer_full() > 0) report.lost_by_cause[LossCause::kBufferFull] = intake.buffer_full();
+  if (intake.malformed() > 0) report.lost_by_cause[LossCause::kMalformed] = intake.malformed();
   report.account_unknown = account_unknown_;
   encoder_->AddTo(&report);
   encoder_->Discard();

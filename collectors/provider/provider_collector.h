@@ -67,6 +67,16 @@ class ProviderCollector : public Collector {
 
  private:
   enum class Phase { kIdle, kArmed, kRecording, kStopping };
+  // One session, from Arm to Report.
+  struct Session {
+    Phase phase = Phase::kIdle;
+    bool takes_part = false;
+    bool gone = false;  // the participating provider was unregistered
+    jobscope_provider_session abi = {};
+    provider::Intake intake;      // open while events are recorded
+    std::string off_reason;       // why it does not take part
+    std::string degraded_reason;  // first problem at the end of the session
+  };
   struct Sink {
     jobscope_provider_sink abi;  // first member: callbacks get a pointer to it
     ProviderCollector* owner;
@@ -109,15 +119,8 @@ class ProviderCollector : public Collector {
   bool calling_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread::id caller_ ABSL_GUARDED_BY(mutex_);
 
-  // State of one session.
-  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kIdle;
-  bool takes_part_ ABSL_GUARDED_BY(mutex_) = false;
-  // The participating provider was unregistered.
-  bool gone_ ABSL_GUARDED_BY(mutex_) = false;
-  jobscope_provider_session session_ ABSL_GUARDED_BY(mutex_);
-  provider::Intake intake_ ABSL_GUARDED_BY(mutex_);      // open while events are recorded
-  std::string off_reason_ ABSL_GUARDED_BY(mutex_);       // why it does not take part
-  std::string degraded_reason_ ABSL_GUARDED_BY(mutex_);  // first problem at the end of the session
+  Session session_ ABSL_GUARDED_BY(mutex_);
+  // Of the last session, too; not behind the lock.
   std::atomic<uint64_t> lost_so_far_{0};
   std::atomic<bool> account_unknown_{false};  // memory ran out while events were added
 
