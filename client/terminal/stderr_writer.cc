@@ -6,11 +6,10 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "common/sync/mutex.h"
+#include "common/threads/thread_group.h"
 
 namespace jobscope {
 namespace {
@@ -80,13 +79,8 @@ void StderrWriter::Post(std::string text, bool redraws) {
     waiting.push_back({std::move(text), redraws});
     state_->changed.NotifyAll();
   }
-  if (started_) return;
-  try {
-    std::thread([state = state_] { state->Serve(); }).detach();
-    started_ = true;
-  } catch (const std::system_error&) {
-    // No thread is available: the next text tries again.
-  }
+  // Without a thread, the next text tries again.
+  if (!started_) started_ = StartDetachedThread([state = state_] { state->Serve(); });
 }
 
 void StderrWriter::Flush(absl::Duration timeout) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts and joins the threads of a program of ours.
+// Starts the threads of a program of ours.
 #ifndef COMMON_THREADS_THREAD_GROUP_H_
 #define COMMON_THREADS_THREAD_GROUP_H_
 
@@ -44,6 +44,17 @@ class ThreadGroup {
  private:
   std::vector<std::thread> threads_;
 };
+
+// Runs `body` on a new thread of such a program that is not joined, because it may hang: `body` may
+// only use what it owns. Returns false if the system has no more threads.
+inline bool StartDetachedThread(std::function<void()> body) {
+  try {
+    std::thread(std::move(body)).detach();
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
 
 }  // namespace jobscope
 

@@ -133,6 +133,9 @@ FOLDERS = ("include", "common", "collectors", "rpc", "server", "client", "analys
 # Locks of ours are common/sync/mutex.h's and abseil's, which clang checks. The sink of the log is a template of spdlog's.
 NAKED_LOCK = re.compile(r"std::(mutex|recursive_mutex|shared_mutex|condition_variable|lock_guard|unique_lock|scoped_lock)\b")
 MAY_LOCK_NAKED = ("common/sync/mutex.h", "common/log/log.cc", "include/", "examples/")
+# Threads of ours get no settings of the application's (worker_thread.h), and a program goes on where the system has none left.
+NAKED_THREAD = re.compile(r"\bstd::(?:thread\b(?!::)|jthread\b|async\b)|\bpthread_create\(")
+MAY_START_THREADS = ("common/threads/", "server/attach/", "examples/")  # attach needs libc only
 # Instants: what our own code reads of MONOTONIC comes from one place, and no deadline of ours stands on the date, which may be set.
 NAKED_MONOTONIC = re.compile(r"\bclock_gettime\(\s*CLOCK_MONOTONIC\b")
 STEADY_CLOCK = re.compile(r"\bstd::chrono::steady_clock\b")  # waits of a CondVar have CondVar::Clock
@@ -171,6 +174,8 @@ def violations(path, text):
         return
     for lock in [] if path.startswith(MAY_LOCK_NAKED) else NAKED_LOCK.findall(text):
         yield f"{path}: std::{lock}: nobody checks what it guards; take those of common/sync/mutex.h"
+    if NAKED_THREAD.search(text) and not path.startswith(MAY_START_THREADS):
+        yield f"{path}: starts a thread itself: take StartWorkerThread or ThreadGroup of common/threads"
     if NAKED_MONOTONIC.search(text) and not path.startswith(MAY_READ_MONOTONIC):
         yield f"{path}: reads CLOCK_MONOTONIC itself: take MonotonicNow of common/clock/monotonic.h, or detail::MonotonicNs"
     if STEADY_CLOCK.search(text) and not path.startswith(MAY_READ_STEADY):

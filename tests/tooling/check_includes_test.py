@@ -71,6 +71,18 @@ class CheckIncludesTest(unittest.TestCase):
                 self.assertEqual(code, 0 if passes else 1, output)
                 self.assertEqual("ThreadSanitizer cannot see" in output, not passes)
 
+    def test_threads_are_started_in_one_place(self):
+        for path, line, passes in [
+            ("client/terminal/x.cc", "std::thread([] {}).detach();", False),
+            ("collectors/host/x.cc", "pthread_create(&thread, nullptr, &Run, nullptr);", False),
+            ("common/threads/x.cc", "std::thread thread_;", True),
+            ("server/session/x.cc", "std::thread::id caller_;", True),
+        ]:
+            with self.subTest(path=path, line=line):
+                code, output = check({path: "#include <thread>\n" + line + "\n"})
+                self.assertEqual(code, 0 if passes else 1, output)
+                self.assertEqual("starts a thread itself" in output, not passes)
+
     def test_monotonic_is_read_in_one_place(self):
         for path, passes in [("common/process/x.cc", False), ("collectors/host/x.cc", False), ("common/clock/clock.cc", True)]:
             with self.subTest(path=path):
