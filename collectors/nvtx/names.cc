@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "collectors/nvtx/table.h"
+#include "common/text/utf8.h"
 #include "common/xspace/segment/nvtx_place.h"
 
 namespace jobscope::nvtx {
@@ -25,7 +26,7 @@ struct ShortName {
   void Set(const Text& name) {
     size_t kept = name.size() < kSize ? name.size() : kSize;
     if (kept < name.size()) {
-      while (kept > 0 && (static_cast<unsigned char>(name.data()[kept]) & 0xC0) == 0x80) --kept;
+      while (kept > 0 && IsUtf8Continuation(name.data()[kept])) --kept;
     }
     for (size_t i = 0; i < kept; ++i) {
       const char c = name.data()[i];

@@ -3,30 +3,14 @@
 
 #include <cstring>
 
+#include "common/text/utf8.h"
+
 namespace jobscope::nvtx {
 namespace {
 
 constexpr char kEllipsis[] = "\xE2\x80\xA6";
 constexpr size_t kEllipsisBytes = sizeof(kEllipsis) - 1;
 constexpr size_t kMaxCutBytes = kMaxTextBytes - kEllipsisBytes;
-
-bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
-// Writes at most 4 bytes; returns how many.
-size_t EncodeUtf8(uint32_t character, char* to) {
-  if (character > 0x10FFFF || (character >= 0xD800 && character < 0xE000)) character = '?';
-  if (character < 0x80) {
-    to[0] = static_cast<char>(character);
-    return 1;
-  }
-  const size_t bytes = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
-  for (size_t i = bytes - 1; i > 0; --i) {
-    to[i] = static_cast<char>(0x80 | (character & 0x3F));
-    character >>= 6;
-  }
-  to[0] = static_cast<char>((0xF00 >> bytes & 0xF0) | character);
-  return bytes;
-}
 
 }  // namespace
 
@@ -50,7 +34,7 @@ void Text::SetBytes(const char* bytes) {
   size_ = strnlen(bytes, kMaxTextBytes + 1);
   if (size_ > kMaxTextBytes) {
     size_t cut = kMaxCutBytes;
-    for (int back = 0; back < 3 && cut > 0 && IsContinuation(bytes[cut]); ++back) --cut;
+    for (int back = 0; back < 3 && cut > 0 && IsUtf8Continuation(bytes[cut]); ++back) --cut;
     memcpy(own_, bytes, cut);
     memcpy(own_ + cut, kEllipsis, kEllipsisBytes);
     data_ = own_;

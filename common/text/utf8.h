@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Validates, repairs and cuts UTF-8: protobuf strings must be UTF-8, and one bad byte in one name
-// makes the whole trace unreadable for a protobuf parser.
+// Encodes, validates, repairs and cuts UTF-8: protobuf strings must be UTF-8, and one bad byte in
+// one name makes the whole trace unreadable for a protobuf parser.
 #ifndef COMMON_TEXT_UTF8_H_
 #define COMMON_TEXT_UTF8_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,23 @@ size_t Utf8Length(std::string_view text);
 // Returns whether `byte` is not the first of a character.
 inline bool IsUtf8Continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+}
+
+// Writes `character` at `to`, where there must be room for 4 bytes; returns how many it took.
+// Surrogates, and what is above U+10FFFF, become '?'.
+inline size_t EncodeUtf8(uint32_t character, char* to) {
+  if (character > 0x10ffff || (character >= 0xd800 && character < 0xe000)) character = '?';
+  if (character < 0x80) {
+    to[0] = static_cast<char>(character);
+    return 1;
+  }
+  const size_t bytes = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+  for (size_t i = bytes - 1; i > 0; --i) {
+    to[i] = static_cast<char>(0x80 | (character & 0x3f));
+    character >>= 6;
+  }
+  to[0] = static_cast<char>((0xf00 >> bytes & 0xf0) | character);
+  return bytes;
 }
 
 // Returns the number of characters of `utf8`: its bytes that continue none.

@@ -43,7 +43,7 @@ MAY_INCLUDE = {
     "collectors/cuda/events": ["collectors/cuda/events", "collectors/cuda/records", "collectors/cuda/libraries", "common"],
     "collectors/cuda": ["collectors/cuda", "collectors/collector.h", "common", "proto"],
     "collectors/nvml": ["collectors/nvml", "collectors/collector.h", "common", "include", "proto"],
-    "collectors/nvtx": ["collectors/nvtx", "common/xspace/segment/nvtx_place.h", "include"],
+    "collectors/nvtx": ["collectors/nvtx", "common/text/utf8.h", "common/xspace/segment/nvtx_place.h", "include"],
     "collectors/system": ["collectors/system", "collectors/collector.h", "common", "include"],
     "collectors/python/bridge": ["collectors/python/bridge", "common"],
     "collectors/python/stacks": ["collectors/python/stacks", "collectors/python/bridge", "collectors/collector.h", "common", "include"],

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/text/utf8.h"
+
 namespace jobscope::python {
 namespace {
 
@@ -25,27 +27,6 @@ T At(const char* bytes, size_t offset) {
   T value;
   std::memcpy(&value, bytes + offset, sizeof(value));
   return value;
-}
-
-// Appends a character as UTF-8. Surrogates and values beyond Unicode become '?'.
-void AppendUtf8(uint32_t c, std::string* text) {
-  if (c < 0x80) {
-    text->push_back(static_cast<char>(c));
-  } else if (c < 0x800) {
-    text->push_back(static_cast<char>(0xc0 | c >> 6));
-    text->push_back(static_cast<char>(0x80 | (c & 0x3f)));
-  } else if ((c >= 0xd800 && c < 0xe000) || c > 0x10ffff) {
-    text->push_back('?');
-  } else if (c < 0x10000) {
-    text->push_back(static_cast<char>(0xe0 | c >> 12));
-    text->push_back(static_cast<char>(0x80 | (c >> 6 & 0x3f)));
-    text->push_back(static_cast<char>(0x80 | (c & 0x3f)));
-  } else {
-    text->push_back(static_cast<char>(0xf0 | c >> 18));
-    text->push_back(static_cast<char>(0x80 | (c >> 12 & 0x3f)));
-    text->push_back(static_cast<char>(0x80 | (c >> 6 & 0x3f)));
-    text->push_back(static_cast<char>(0x80 | (c & 0x3f)));
-  }
 }
 
 }  // namespace
@@ -164,7 +145,8 @@ bool RawStacks::ReadText(uint64_t address, std::string* text) {
     const uint32_t c = kind == 1   ? At<uint8_t>(data.data(), i)
                        : kind == 2 ? At<uint16_t>(data.data(), 2 * i)
                                    : At<uint32_t>(data.data(), 4 * i);
-    AppendUtf8(c, text);
+    char utf8[4];
+    text->append(utf8, EncodeUtf8(c, utf8));
   }
   return true;
 }

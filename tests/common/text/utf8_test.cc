@@ -4,6 +4,8 @@
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
 #include <random>
 #include <string>
 
@@ -60,6 +62,31 @@ TEST(Utf8Test, AgreesWithProtobuf) {
     EXPECT_EQ(IsUtf8(text), message.ParseFromString(wire)) << i;
     EXPECT_TRUE(IsUtf8(Fix(text))) << i;
     EXPECT_EQ(Fix(text).size(), text.size());
+  }
+}
+
+TEST(Utf8Test, EncodesCharacters) {
+  const auto encoded = [](uint32_t character) {
+    char bytes[4];
+    return std::string(bytes, EncodeUtf8(character, bytes));
+  };
+  for (const auto& [character, text] : std::map<uint32_t, std::string>{
+           {0, std::string(1, '\0')},
+           {0x7f, "\x7f"},
+           {0x80, "\xc2\x80"},
+           {0x7ff, "\xdf\xbf"},
+           {0x800, "\xe0\xa0\x80"},
+           {0xd7ff, "\xed\x9f\xbf"},
+           {0xe000, "\xee\x80\x80"},
+           {0xffff, "\xef\xbf\xbf"},
+           {0x10000, "\xf0\x90\x80\x80"},
+           {0x10ffff, "\xf4\x8f\xbf\xbf"},
+       }) {
+    EXPECT_EQ(encoded(character), text) << character;
+    EXPECT_TRUE(IsUtf8(text)) << character;
+  }
+  for (const uint32_t none : {0xd800u, 0xdfffu, 0x110000u, UINT32_MAX}) {
+    EXPECT_EQ(encoded(none), "?") << none;
   }
 }
 
