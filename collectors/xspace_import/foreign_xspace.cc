@@ -98,7 +98,7 @@ void ForeignXSpace::MergePlanes(std::string_view bytes, const ForeignTime& time,
 void ForeignXSpace::TakeTexts(const std::vector<std::string_view>& texts) {
   for (const std::string_view text : texts) {
     Warn(absl::StrCat(session_.options.origin, ": ",
-                      xspace::AbslView(text.substr(0, kMaxTextBytes))));
+                      xspace::AbslView(Utf8Prefix(text, kMaxTextBytes))));
   }
 }
 
@@ -106,7 +106,7 @@ void ForeignXSpace::Warn(std::string_view text) {
   std::vector<std::string>& warnings = session_.account.warnings;
   if (warnings.size() >= kMaxWarnings) return;
   std::string scratch;
-  std::string clean(ToUtf8(text.substr(0, kMaxTextBytes), &scratch));
+  std::string clean(ToUtf8(Utf8Prefix(text, kMaxTextBytes), &scratch));
   if (std::find(warnings.begin(), warnings.end(), clean) == warnings.end()) {
     warnings.push_back(std::move(clean));
   }

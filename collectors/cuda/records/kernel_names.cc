@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/text/foreign_text.h"
 #include "common/xspace/wire/absl_view.h"
 
 namespace jobscope::cuda {
@@ -33,10 +34,7 @@ std::string KernelName(std::string_view symbol) {
     std::free(demangled);
   }
   if (name.compare(0, kVoid.size(), kVoid) == 0) name.erase(0, kVoid.size());
-  if (name.size() > kMaxNameBytes) {
-    name.resize(kMaxNameBytes - 3);
-    name.append("...");
-  }
+  if (name.size() > kMaxNameBytes) name = CutText(name, kMaxNameBytes - strlen("..."));
   return name.empty() ? "kernel" : name;
 }
 

@@ -8,6 +8,7 @@
 #include "collectors/python/bridge/gil.h"
 #include "collectors/python/bridge/script.h"
 #include "collectors/python/bridge/values.h"
+#include "common/text/utf8.h"
 #include "common/xspace/wire/absl_view.h"
 
 namespace jobscope::python {
@@ -69,7 +70,7 @@ uint32_t CodeTable::IdOf(std::string_view path, int64_t line, std::string_view f
   const std::string_view file = slash == std::string_view::npos ? path : path.substr(slash + 1);
   std::string name =
       absl::StrCat("$", xspace::AbslView(file), ":", line, " ", xspace::AbslView(function));
-  if (name.size() > kMaxNameBytes) name.resize(kMaxNameBytes);
+  name.resize(Utf8Prefix(name, kMaxNameBytes).size());
   return Add(std::move(name), absl::StartsWith(xspace::AbslView(path), kScriptFolder));
 }
 

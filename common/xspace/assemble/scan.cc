@@ -24,7 +24,7 @@ constexpr pbf_wire_type kBytes = pbf_wire_type::length_delimited;
 void AddUtf8(std::string_view text, std::vector<std::string>* texts) {
   if (texts->size() >= kMaxScanTexts) return;
   std::string scratch;
-  texts->emplace_back(ToUtf8(text.substr(0, kMaxScanTextBytes), &scratch));
+  texts->emplace_back(ToUtf8(Utf8Prefix(text, kMaxScanTextBytes), &scratch));
 }
 
 uint64_t CountEvents(std::string_view line) {

@@ -15,6 +15,8 @@ TEST(KernelNamesTest, AreDemangledWithoutTheirReturnType) {
   EXPECT_EQ(KernelName("_Znonsense"), "_Znonsense");
   EXPECT_EQ(KernelName(""), "kernel");
   EXPECT_EQ(KernelName(std::string(100'000, 'x')).size(), kMaxNameBytes);
+  const std::string before(kMaxNameBytes - 4, 'x');
+  EXPECT_EQ(KernelName(before + "\u00e9 and more"), before + "...") << "cut between characters";
 }
 
 TEST(KernelNamesTest, LaunchesAreCalledAfterTheShortName) {

@@ -115,10 +115,12 @@ TEST(ScanTest, TextsAreBounded) {
   XSpace space;
   for (size_t i = 0; i < kMaxScanTexts + 10; ++i) space.add_warnings("w");
   space.add_errors(std::string(kMaxScanTextBytes + 10, 'e'));
+  space.add_errors(std::string(kMaxScanTextBytes - 1, 'e') + "\u00e9");
   const absl::StatusOr<XSpaceScan> scan = ScanXSpace(space.SerializeAsString());
   ASSERT_TRUE(scan.ok());
   EXPECT_EQ(scan->warnings.size(), kMaxScanTexts);
   EXPECT_EQ(scan->errors[0].size(), kMaxScanTextBytes);
+  EXPECT_EQ(scan->errors[1], std::string(kMaxScanTextBytes - 1, 'e')) << "cut between characters";
 }
 
 TEST(ScanTest, AHugeSummaryIsNone) {
