@@ -2,16 +2,13 @@
 #include "client/native/resumable_stream.h"
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/rpc/unary_calls.h"
 #include "client/worker/worker_outcome.h"
 #include "common/clock/monotonic.h"
-#include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {
 namespace {
@@ -20,32 +17,7 @@ namespace {
 // discarded.
 constexpr absl::Duration kCloseTimeout = absl::Seconds(1);
 
-// Interval at which a stream asks for one of max_probes.
-constexpr absl::Duration kProbeAgain = absl::Seconds(1);
-
-// In this process.
-std::atomic<int> g_probes{0};
-
-// Any answer proves that the worker is alive, even one that it does not know the method.
-bool IsNoAnswer(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-         status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
-         status.error_code() == grpc::StatusCode::CANCELLED;
-}
-
 }  // namespace
-
-struct ResumableStream::RunningProbe {
-  explicit RunningProbe(std::unique_ptr<UnaryCalls> made) : calls(std::move(made)) {}
-  ~RunningProbe() {
-    calls.reset();
-    --g_probes;
-  }
-  RunningProbe(const RunningProbe&) = delete;
-  RunningProbe& operator=(const RunningProbe&) = delete;
-
-  std::unique_ptr<UnaryCalls> calls;
-};
 
 ResumableStream::ResumableStream(ResumableStreamOptions options, CallThreads* threads,
                                  Strand* strand, const std::shared_ptr<Owner>& owner)
@@ -54,6 +26,7 @@ ResumableStream::ResumableStream(ResumableStreamOptions options, CallThreads* th
       strand_(strand),
       owner_(owner),
       stall_(options_.timeouts.stall),
+      probe_(options_.timeouts.max_probes, options_.timeouts.probe, options_.dial_probe, threads),
       outages_(options_.resume_timeout, static_cast<uint32_t>(MonotonicNow())),
       watch_timer_(threads, strand, owner),
       retry_timer_(threads, strand, owner) {}
@@ -132,7 +105,7 @@ void ResumableStream::Retry(const grpc::Status& why, uint64_t received_bytes) {
   if (stream_ != nullptr) stream_->Cancel();
   stream_.reset();
   channel_.reset();
-  probe_.reset();
+  probe_.Cancel();
   ++generation_;
   reading_ = false;
   const bool begun = outages_.Fail(why, MonotonicNow(), heard_ns_);
@@ -152,7 +125,7 @@ void ResumableStream::Reconnect() {
 
 void ResumableStream::Close(bool abandon) {
   closed_ = true;
-  probe_.reset();
+  probe_.Cancel();
   watch_timer_.Stop();
   retry_timer_.Stop();
   if (stream_ == nullptr) return;
@@ -174,39 +147,27 @@ void ResumableStream::SetPlannedEnd(uint64_t monotonic_ns) {
 }
 
 void ResumableStream::Probe() {
-  if (g_probes.fetch_add(1) >= options_.timeouts.max_probes) {
-    --g_probes;
-    next_probe_ns_ = MonotonicNow() + DurationNs(kProbeAgain);
-    return;
-  }
-  probe_ =
-      std::make_unique<RunningProbe>(std::make_unique<UnaryCalls>(options_.dial_probe(), threads_));
-  const auto answered = [this, weak = owner_, generation = generation_, heard_ns = heard_ns_,
-                         late_ns = threads_->last_late_ns()](const grpc::Status& status,
-                                                             const v1::DescribeResponse& response) {
+  probe_.Start([this, weak = owner_, generation = generation_, heard_ns = heard_ns_,
+                late_ns = threads_->last_late_ns()](const grpc::Status& status, bool lost_there) {
     std::shared_ptr<Owner> owner = weak.lock();
     if (owner == nullptr) return;
-    const bool lost_there = status.ok() && response.busy().client_lost_ms() > 0;
     strand_->Post([this, owner = std::move(owner), generation, heard_ns, late_ns, status,
                    lost_there] { OnProbed(generation, heard_ns, late_ns, status, lost_there); });
-  };
-  probe_->calls->Describe(options_.timeouts.probe, answered);
+  });
 }
 
 void ResumableStream::OnProbed(uint64_t generation, uint64_t heard_ns, uint64_t late_ns,
                                const grpc::Status& status, bool lost_there) {
   const std::shared_ptr<Owner> owner = owner_.lock();
   if (generation != generation_ || closed_ || owner == nullptr) return;
-  probe_.reset();
-  const bool silent = IsNoAnswer(status);
-  if (!silent) alive_ns_ = MonotonicNow();
+  const bool alive = probe_.Finish(status);
   // A message that arrived over the stream meanwhile is a sign of life, too.
   const bool heard_nothing = reading_ && heard_ns_ == heard_ns;
   if (lost_there && heard_nothing) {
     // It ends the recording soon unless a Fetch arrives (kResumeTime in server/limits.h).
     owner->OnLost(grpc::Status(grpc::StatusCode::UNAVAILABLE,
                                "the worker has lost this connection, and answers on another one"));
-  } else if (silent && heard_nothing && threads_->last_late_ns() == late_ns) {
+  } else if (!alive && heard_nothing && threads_->last_late_ns() == late_ns) {
     // While this process does not keep up, silence shows nothing.
     const absl::Duration since = absl::Nanoseconds(static_cast<int64_t>(MonotonicNow() - heard_ns));
     owner->OnLost(grpc::Status(
@@ -223,15 +184,15 @@ bool ResumableStream::IsReceiving() const {
 }
 
 uint64_t ResumableStream::GiveUpDeadline() const {
-  if (given_up_ || probe_ != nullptr || !outages_.ongoing()) return kNeverNs;
+  if (given_up_ || probe_.running() || !outages_.ongoing()) return kNeverNs;
   return std::max({outages_.GiveUpAt(planned_end_ns_),
-                   alive_ns_ + DurationNs(options_.resume_timeout), next_probe_ns_});
+                   probe_.alive_ns() + DurationNs(options_.resume_timeout), probe_.next_ns()});
 }
 
 uint64_t ResumableStream::SilenceDeadline() const {
-  if (!watches_silence_ || !reading_ || probe_ != nullptr) return kNeverNs;
-  const uint64_t life_ns = std::max({heard_ns_, alive_ns_, threads_->last_late_ns()});
-  return std::max(life_ns + DurationNs(options_.timeouts.silence), next_probe_ns_);
+  if (!watches_silence_ || !reading_ || probe_.running()) return kNeverNs;
+  const uint64_t life_ns = std::max({heard_ns_, probe_.alive_ns(), threads_->last_late_ns()});
+  return std::max(life_ns + DurationNs(options_.timeouts.silence), probe_.next_ns());
 }
 
 uint64_t ResumableStream::StallDeadline() const {
@@ -257,7 +218,7 @@ void ResumableStream::OnWatch() {
     owner->OnLost(grpc::Status(
         grpc::StatusCode::UNAVAILABLE,
         absl::StrCat("nothing arrived for ", absl::FormatDuration(stall),
-                     alive_ns_ > heard_ns_
+                     probe_.alive_ns() > heard_ns_
                          ? ", although the worker answers on another connection"
                          : ", and the worker could not be asked on another connection yet")));
   } else if (gives_up || now_ns >= SilenceDeadline()) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/native/life_probe.h"
 #include "client/native/native_stream.h"
 #include "client/native/outages.h"
 #include "client/native/wire/native_messages.h"
@@ -118,8 +119,6 @@ class ResumableStream {
   void OnDone(uint64_t generation, const grpc::Status& status);
   void Reconnect();
 
-  // A probe in progress, one of max_probes.
-  struct RunningProbe;
   // Asks whether the worker is alive; later, if too many are being asked.
   void Probe();
   // `lost_there`: the worker answered that it has lost the connection of its capture.
@@ -148,11 +147,9 @@ class ResumableStream {
   bool watches_silence_ = false;
   bool given_up_ = false;
   bool closed_ = false;
-  uint64_t heard_ns_ = 0;                // when the last message arrived, or the last read began
-  uint64_t alive_ns_ = 0;                // when the worker last answered a probe
-  uint64_t next_probe_ns_ = 0;           // not before, because too many were in progress
-  absl::Duration stall_;                 // StreamTimeouts.stall, doubled each time that it expired
-  std::unique_ptr<RunningProbe> probe_;  // null: none is in progress
+  uint64_t heard_ns_ = 0;  // when the last message arrived, or the last read began
+  absl::Duration stall_;   // StreamTimeouts.stall, doubled each time that it expired
+  LifeProbe probe_;
   uint64_t planned_end_ns_ = 0;
   Outages outages_;
   StrandTimer watch_timer_;
