@@ -125,9 +125,9 @@ Snapshot GpuMonitor::State::Look(bool find_anew) {
     }
     taken.driver_version = reader->driver_version();
     taken.cuda_version = reader->cuda_version();
-    taken.chosen_by = choice.cuda_uuids.has_value() ? "CUDA"
-                      : choice.visible.has_value()  ? "CUDA_VISIBLE_DEVICES"
-                                                    : "all";
+    taken.chosen_by = choice.all()                    ? "all"
+                      : choice.cuda_uuids.has_value() ? "CUDA"
+                                                      : "CUDA_VISIBLE_DEVICES";
     taken.notes = reader->notes();
     if (found) {
       for (size_t i = 0; i < reader->gpus().size(); ++i) {
@@ -135,10 +135,10 @@ Snapshot GpuMonitor::State::Look(bool find_anew) {
       }
       taken.state = taken.gpus.empty() ? Snapshot::kAbsent : Snapshot::kKnown;
       if (taken.gpus.empty()) {
-        taken.reason = !taken.notes.empty()       ? taken.notes[0]
-                       : taken.chosen_by == "all" ? "the driver knows no GPU"
-                                                  : "no GPU is visible to this process; look at "
-                                                    "CUDA_VISIBLE_DEVICES";
+        taken.reason = !taken.notes.empty() ? taken.notes[0]
+                       : choice.all()       ? "the driver knows no GPU"
+                                            : "no GPU is visible to this process; look at "
+                                              "CUDA_VISIBLE_DEVICES";
       }
     }
   }
