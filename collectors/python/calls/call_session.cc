@@ -155,17 +155,9 @@ void CallSession::Write(TracedThread* thread, uint32_t code, const TracedThread:
     capped_ticks_.store(end_ticks, std::memory_order_relaxed);
     Deactivate();
   }
-  const uint64_t head = head_.load(std::memory_order_relaxed);
-  if (head - seen_tail_ == kRingRecords) {
-    seen_tail_ = tail_.load(std::memory_order_acquire);
-    if (head - seen_tail_ == kRingRecords) {
-      Count(&lost_);
-      return;
-    }
-  }
-  ring_[head % kRingRecords] = {
-      call.begin_ticks, end_ticks, code, thread->index, static_cast<uint32_t>(depth), truncated};
-  head_.store(head + 1, std::memory_order_release);
+  const bool taken = ring_.Add(
+      {call.begin_ticks, end_ticks, code, thread->index, static_cast<uint32_t>(depth), truncated});
+  if (!taken) Count(&lost_);
 }
 
 void CallSession::FindName(TracedThread* thread) {
@@ -218,15 +210,6 @@ void CallSession::WriteOpen(const StackRound& stacks, uint64_t now_ticks) {
     thread->calls.clear();
     thread->over = true;
   }
-}
-
-size_t CallSession::Take(CallRecord* out, size_t capacity) {
-  const uint64_t head = head_.load(std::memory_order_acquire);
-  const uint64_t tail = tail_.load(std::memory_order_relaxed);
-  const size_t count = std::min<uint64_t>(head - tail, capacity);
-  for (size_t i = 0; i < count; ++i) out[i] = ring_[(tail + i) % kRingRecords];
-  tail_.store(tail + count, std::memory_order_release);
-  return count;
 }
 
 }  // namespace jobscope::python

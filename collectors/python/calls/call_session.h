@@ -13,21 +13,12 @@
 #include <vector>
 
 #include "collectors/python/bridge/api.h"
+#include "collectors/python/calls/call_ring.h"
 #include "collectors/python/stacks/code_table.h"
 #include "collectors/python/stacks/stacks.h"
 #include "common/containers/hash_table.h"
 
 namespace jobscope::python {
-
-// Records a call that has ended.
-struct CallRecord {
-  uint64_t begin_ticks;
-  uint64_t end_ticks;
-  uint32_t code;
-  uint32_t thread;  // index in the session
-  uint32_t depth;
-  uint32_t truncated;  // it began earlier, or is still open
-};
 
 // State of one calling thread in one session. Written by that thread with the GIL held.
 struct TracedThread {
@@ -56,11 +47,10 @@ struct TracedThread {
   int name_tries = 0;
 };
 
-// Collects the calls of one session in a ring. Callers hold the GIL, so there is one writer at a
-// time; one thread reads without it. Bounded: a full ring loses and counts the newest calls.
+// Collects the calls of one session in a ring. Callers hold the GIL; one thread reads without it. A
+// full ring loses and counts the newest calls.
 class CallSession {
  public:
-  static constexpr size_t kRingRecords = size_t{1} << 17;  // 4 MiB
   static constexpr uint32_t kMaxThreads = 4096;
 
   struct Limits {
@@ -68,8 +58,8 @@ class CallSession {
     uint64_t max_calls = 0;  // maximum number of calls; then it becomes inactive
   };
 
-  // Requires the GIL. `ring` has kRingRecords elements; it is allocated without the GIL, because
-  // that takes a millisecond.
+  // Requires the GIL. `ring` has CallRing::kRecords elements; it is allocated without the GIL,
+  // because that takes a millisecond.
   CallSession(const Api& api, const TraceApi& trace, bool uses_tsc, std::vector<CallRecord> ring);
   CallSession(const CallSession&) = delete;
   CallSession& operator=(const CallSession&) = delete;
@@ -92,7 +82,7 @@ class CallSession {
   void WriteOpen(const StackRound& stacks, uint64_t now_ticks);
 
   // Takes up to `capacity` records. Only on the reader's thread.
-  size_t Take(CallRecord* out, size_t capacity);
+  size_t Take(CallRecord* out, size_t capacity) { return ring_.Take(out, capacity); }
   const TracedThread& thread(uint32_t index) const { return *threads_[index]; }
 
   // Any thread.
@@ -142,12 +132,9 @@ class CallSession {
   uint64_t begin_ticks_ = 0;
   HashSet<uint64_t> early_;  // idents of those that have not called since
 
-  std::vector<CallRecord> ring_;
-  alignas(64) std::atomic<uint64_t> head_{0};
-  uint64_t seen_tail_ = 0;  // the writer's latest copy of tail_
+  CallRing ring_;
   std::atomic<uint64_t> attempted_{0}, lost_{0}, short_{0}, too_deep_{0}, refused_{0}, cut_{0},
       unpaired_{0}, capped_ticks_{0}, out_of_memory_ticks_{0};
-  alignas(64) std::atomic<uint64_t> tail_{0};
 };
 
 }  // namespace jobscope::python

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "collectors/python/bridge/gil.h"
 #include "collectors/python/calls/call_hooks.h"
+#include "collectors/python/calls/call_ring.h"
 #include "common/clock/monotonic.h"
 #include "common/threads/thread_name.h"
 #include "jobscope/detail/ticks.h"
@@ -39,7 +40,7 @@ void Degrade(std::string reason, CollectorReport* report) {
 
 absl::Status CallTracer::Prepare() {
   absl::Status status;
-  std::vector<CallRecord> ring(CallSession::kRingRecords);
+  std::vector<CallRecord> ring(CallRing::kRecords);
   const absl::Status ran = WithGil(*setup_.api, GilUse::kArm, [&] {
     status = CheckNoProfiler(*setup_.api, *setup_.trace);
     if (!status.ok()) return;
@@ -138,7 +139,7 @@ void CallTracer::Drain() {
 
 void CallTracer::TakeAll() {
   // At most one ring's content, because calls continue meanwhile.
-  for (size_t taken = 0; taken < CallSession::kRingRecords;) {
+  for (size_t taken = 0; taken < CallRing::kRecords;) {
     const size_t count = calls_->Take(batch_.data(), batch_.size());
     if (count == 0) return;
     taken += count;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "collectors/python/calls/call_ring.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -73,7 +74,7 @@ class CallSessionTest : public ::testing::Test {
 
   const Api api_ = FakeApi();
   const TraceApi trace_ = FakeTraceApi();
-  CallSession session_{api_, trace_, false, std::vector<CallRecord>(CallSession::kRingRecords)};
+  CallSession session_{api_, trace_, false, std::vector<CallRecord>(CallRing::kRecords)};
 };
 
 TEST_F(CallSessionTest, CallsNest) {
