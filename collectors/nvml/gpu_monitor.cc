@@ -36,6 +36,15 @@ struct GpuMonitor::State : std::enable_shared_from_this<State> {
   bool Open(Snapshot* snapshot);
   std::vector<Sample> SampleAll(bool with_tsc);
 
+  // From StartSampling on.
+  struct Sampling {
+    bool on = false;
+    bool uses_tsc = false;
+    absl::Time next;  // when the next samples are due
+    std::deque<Sample> samples;
+    SamplingCounts counts;
+  };
+
   const MonitorOptions options;
   CallWatch watch;
 
@@ -64,11 +73,7 @@ struct GpuMonitor::State : std::enable_shared_from_this<State> {
   std::vector<std::function<void()>> waiters ABSL_GUARDED_BY(mutex);
   Snapshot snapshot ABSL_GUARDED_BY(mutex);
   absl::Time looked ABSL_GUARDED_BY(mutex) = absl::InfinitePast();  // when `snapshot` was taken
-  bool sampling ABSL_GUARDED_BY(mutex) = false;
-  bool uses_tsc ABSL_GUARDED_BY(mutex) = false;
-  absl::Time next_sample ABSL_GUARDED_BY(mutex);
-  std::deque<Sample> samples ABSL_GUARDED_BY(mutex);
-  SamplingCounts counts ABSL_GUARDED_BY(mutex);
+  Sampling sampling ABSL_GUARDED_BY(mutex);
 
   // Starts the thread unless it runs. False: the system gives none.
   bool StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
@@ -229,25 +234,25 @@ void GpuMonitor::State::LookAndTell() {
 
 bool GpuMonitor::State::SampleWhenDue() {
   const absl::Time now = SteadyNow();
-  if (!sampling || reader == nullptr || !reader->is_open()) return false;
-  if (now < next_sample) {
-    changed.WaitFor(&mutex, next_sample - now);
+  if (!sampling.on || reader == nullptr || !reader->is_open()) return false;
+  if (now < sampling.next) {
+    changed.WaitFor(&mutex, sampling.next - now);
     return true;
   }
-  const bool with_tsc = uses_tsc;
+  const bool with_tsc = sampling.uses_tsc;
   std::vector<Sample> taken;
   {
     const MutexUnlock unlocked(&mutex);
     taken = SampleAll(with_tsc);
   }
   idle_since = SteadyNow();
-  counts.slowest = std::max(counts.slowest, idle_since - now);
-  next_sample = std::max(next_sample + options.every, idle_since);
-  if (!sampling) return true;  // sampling ended meanwhile: discard them
-  for (Sample& sample : taken) samples.push_back(std::move(sample));
-  while (samples.size() > kMaxSamples) {
-    samples.pop_front();
-    ++counts.forgotten;
+  sampling.counts.slowest = std::max(sampling.counts.slowest, idle_since - now);
+  sampling.next = std::max(sampling.next + options.every, idle_since);
+  if (!sampling.on) return true;  // sampling ended meanwhile: discard them
+  for (Sample& sample : taken) sampling.samples.push_back(std::move(sample));
+  while (sampling.samples.size() > kMaxSamples) {
+    sampling.samples.pop_front();
+    ++sampling.counts.forgotten;
   }
   return true;
 }
@@ -304,11 +309,10 @@ bool GpuMonitor::Prepare(absl::Duration timeout) {
 void GpuMonitor::StartSampling(bool uses_tsc) {
   State& s = *state_;
   const MutexLock lock(&s.mutex);
-  s.sampling = true;
-  s.uses_tsc = uses_tsc;
-  s.next_sample = SteadyNow();
-  s.samples.clear();
-  s.counts = {};
+  s.sampling = {};
+  s.sampling.on = true;
+  s.sampling.uses_tsc = uses_tsc;
+  s.sampling.next = SteadyNow();
   if (s.remembered()) return;
   // Reopens NVML if it was closed since Prepare: the start can be hours after it.
   s.refresh = true;
@@ -318,7 +322,7 @@ void GpuMonitor::StartSampling(bool uses_tsc) {
 
 void GpuMonitor::StopSampling() {
   const MutexLock lock(&state_->mutex);
-  state_->sampling = false;
+  state_->sampling.on = false;
   state_->changed.NotifyAll();
 }
 
@@ -326,14 +330,14 @@ std::vector<Sample> GpuMonitor::TakeSamples() {
   std::deque<Sample> taken;
   {
     const MutexLock lock(&state_->mutex);
-    taken.swap(state_->samples);
+    taken.swap(state_->sampling.samples);
   }
   return {std::make_move_iterator(taken.begin()), std::make_move_iterator(taken.end())};
 }
 
 GpuMonitor::SamplingCounts GpuMonitor::Counts() const {
   const MutexLock lock(&state_->mutex);
-  return state_->counts;
+  return state_->sampling.counts;
 }
 
 }  // namespace jobscope::nvml
