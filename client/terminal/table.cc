@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -92,11 +93,84 @@ std::string State(const ManifestWorker& worker) {
   return text;
 }
 
+// A column: its heading and its cell for one worker. AlignColumns omits columns in which all cells
+// are empty.
+struct Column {
+  const char* heading;
+  std::string (*cell)(const ManifestWorker& worker);
+};
+
+std::string RankCell(const ManifestWorker& worker) { return Optional(worker.rank); }
+
+std::string OutcomeCell(const ManifestWorker& worker) { return Name(worker.outcome); }
+
+std::string PhaseCell(const ManifestWorker& worker) { return Name(worker.phase); }
+
+std::string ReasonCell(const ManifestWorker& worker) { return Cell(worker.reason); }
+
+std::string SizeCell(const ManifestWorker& worker) {
+  return worker.files.empty() ? "" : ByteCount(Bytes(worker));
+}
+
+std::string StepTimeCell(const ManifestWorker& worker) {
+  if (!worker.step_time_ms.has_value()) return "";
+  return absl::StrFormat("%.2f ms", *worker.step_time_ms);
+}
+
+constexpr Column kWorker = {"WORKER", [](const ManifestWorker& worker) { return worker.address; }};
+constexpr Column kRank = {"RANK", &RankCell};
+constexpr Column kOutcome = {"OUTCOME", &OutcomeCell};
+constexpr Column kProtocol = {"PROTOCOL", &ProtocolCell};
+constexpr Column kReason = {"REASON", &ReasonCell};
+
+constexpr Column kCaptureColumns[] = {
+    kWorker,
+    kRank,
+    kOutcome,
+    {"PHASE", &PhaseCell},
+    {"EVENTS", [](const ManifestWorker& worker) { return OptionalGrouped(worker.events); }},
+    {"LOST", [](const ManifestWorker& worker) { return OptionalGrouped(worker.lost); }},
+    {"STEPS",
+     [](const ManifestWorker& worker) { return Steps(worker, OptionalGrouped(worker.steps)); }},
+    {"SIZE", &SizeCell},
+    {"CLOCK", &Clock},
+    kProtocol,
+    kReason,
+};
+
+constexpr Column kCheckColumns[] = {
+    kWorker,
+    kOutcome,
+    {"STATE", [](const ManifestWorker& worker) { return Cell(State(worker)); }},
+    kProtocol,
+    {"VERSION", [](const ManifestWorker& worker) { return Cell(worker.version); }},
+    {"HOST", [](const ManifestWorker& worker) { return Cell(worker.host); }},
+    {"PID", [](const ManifestWorker& worker) { return Optional(worker.pid); }},
+    kRank,
+    {"STEP",
+     [](const ManifestWorker& worker) { return Steps(worker, Optional(worker.current_step)); }},
+    {"STEP TIME", &StepTimeCell},
+    kReason,
+};
+
+constexpr Column kStopColumns[] = {kWorker, kOutcome, kReason};
+
+// Returns the heading, and a row for each worker.
+template <size_t count>
+std::vector<Row> RowsOf(const Column (&columns)[count], const Manifest& manifest) {
+  std::vector<Row> rows(1);
+  for (const Column& column : columns) rows[0].emplace_back(column.heading);
+  for (const ManifestWorker& worker : manifest.workers) {
+    Row row;
+    for (const Column& column : columns) row.push_back(column.cell(worker));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::string CaptureTable(const Manifest& manifest) {
-  std::vector<Row> rows = {{"WORKER", "RANK", "OUTCOME", "PHASE", "EVENTS", "LOST", "STEPS", "SIZE",
-                            "CLOCK", "PROTOCOL", "REASON"}};
   size_t delivered = 0;
   uint64_t bytes = 0;
   size_t losses_unknown = 0;  // of those that delivered
@@ -108,13 +182,8 @@ std::string CaptureTable(const Manifest& manifest) {
     delivered += IsDelivery(worker.outcome) ? 1 : 0;
     bytes += Bytes(worker);
     losses_unknown += IsDelivery(worker.outcome) && !worker.lost.has_value() ? 1 : 0;
-    rows.push_back({worker.address, Optional(worker.rank), Name(worker.outcome), Name(worker.phase),
-                    OptionalGrouped(worker.events), OptionalGrouped(worker.lost),
-                    Steps(worker, OptionalGrouped(worker.steps)),
-                    worker.files.empty() ? "" : ByteCount(Bytes(worker)), Clock(worker),
-                    ProtocolCell(worker), Cell(worker.reason)});
   }
-  std::string text = AlignColumns(rows);
+  std::string text = AlignColumns(RowsOf(kCaptureColumns, manifest));
   absl::StrAppend(&text, Notes(manifest));
   absl::StrAppend(&text, delivered, " of ", total, total == 1 ? " worker" : " workers",
                   " delivered");
@@ -160,19 +229,11 @@ std::string CaptureTable(const Manifest& manifest) {
 }
 
 std::string CheckTable(const Manifest& manifest, bool verbose) {
-  std::vector<Row> rows = {{"WORKER", "OUTCOME", "STATE", "PROTOCOL", "VERSION", "HOST", "PID",
-                            "RANK", "STEP", "STEP TIME", "REASON"}};
   size_t delivered = 0;
   for (const ManifestWorker& worker : manifest.workers) {
     delivered += IsDelivery(worker.outcome) ? 1 : 0;
-    rows.push_back(
-        {worker.address, Name(worker.outcome), Cell(State(worker)), ProtocolCell(worker),
-         Cell(worker.version), Cell(worker.host), Optional(worker.pid), Optional(worker.rank),
-         Steps(worker, Optional(worker.current_step)),
-         worker.step_time_ms.has_value() ? absl::StrFormat("%.2f ms", *worker.step_time_ms) : "",
-         Cell(worker.reason)});
   }
-  const std::vector<std::string> lines = AlignedLines(rows);
+  const std::vector<std::string> lines = AlignedLines(RowsOf(kCheckColumns, manifest));
   std::string text = lines[0] + "\n";
   for (size_t i = 0; i < manifest.workers.size(); ++i) {
     absl::StrAppend(&text, lines[i + 1], "\n");
@@ -185,11 +246,7 @@ std::string CheckTable(const Manifest& manifest, bool verbose) {
 }
 
 std::string StopTable(const Manifest& manifest) {
-  std::vector<Row> rows = {{"WORKER", "OUTCOME", "REASON"}};
-  for (const ManifestWorker& worker : manifest.workers) {
-    rows.push_back({worker.address, Name(worker.outcome), Cell(worker.reason)});
-  }
-  return AlignColumns(rows);
+  return AlignColumns(RowsOf(kStopColumns, manifest));
 }
 
 }  // namespace jobscope
