@@ -12,6 +12,8 @@ CTEST_ARGS ?=
 
 # Without these ccache does not keep what is compiled with precompiled headers.
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
+# Without this ccache runs the preprocessor before each compilation that it has not kept.
+export CCACHE_DEPEND ?= 1
 
 # ccache where it is: install_deps brings it. Asked by the shell, because make expands a recipe before its first line has run, and
 # a launcher that came and went would rebuild everything.
