@@ -68,7 +68,7 @@ check: ## Builds and runs only the tests whose names or sources contain T: make 
 	@targets=$$(ninja -C build -t targets all | sed -nE 's/^([a-z_0-9]*$(T)[a-z_0-9]*(_test|_fuzzer)): phony$$/\1/p'); \
 	  programs=$$(awk '/$(T)/ { print $$1 }' build/tests/sources.txt); \
 	  test -z "$$targets$$programs" || $(BUILD) release --target $$targets $$programs || exit; \
-	  $(CTEST) --preset release --no-tests=error -R "$(T)$$(printf '|^%s$$' $$programs)" $(CTEST_ARGS)
+	  $(CTEST) --preset release --no-tests=error -R "$(T)$$(printf '|^%s([.][0-9]+)?$$' $$programs)" $(CTEST_ARGS)
 
 # The first revision whose clients and workers this tree still serves.
 COMPAT_REVISION ?= ab90d2c

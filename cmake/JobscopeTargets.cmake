@@ -102,16 +102,18 @@ function(jobscope_program name)
   endif()
 endfunction()
 
-# jobscope_test(NAME SOURCES... [ALONE sources...] LIBS... [TIMEOUT seconds]): one GoogleTest program, run shuffled. Its label is
-# `unit`; the target `unit_tests` builds all of them, with the fuzzers. tests/sources.txt in the build folder lists which sources it
-# has, for `make check`. SOURCES and ALONE as for jobscope_library, in groups of a size that one editor's save can wait for.
+# jobscope_test(NAME SOURCES... [ALONE sources...] LIBS... [TIMEOUT seconds] [SHARDS count]): one GoogleTest program, run shuffled. Its
+# label is `unit`; the target `unit_tests` builds all of them, with the fuzzers. tests/sources.txt in the build folder lists which
+# sources it has, for `make check`. SOURCES and ALONE as for jobscope_library, in groups of a size that one editor's save can wait for.
+# SHARDS: divides the cases among this number of tests, NAME.1 and so on, which run at the same time: for programs that take so long
+# that the processors would be idle at the end of a run.
 if(JOBSCOPE_BUILD_TESTS)
   add_custom_target(fuzzers)
   add_custom_target(unit_tests DEPENDS fuzzers)
 endif()
 file(WRITE ${PROJECT_BINARY_DIR}/tests/sources.txt "")
 function(jobscope_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;ALONE;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;ALONE;LIBS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
     if(JOBSCOPE_SANITIZE)  # several times as slow
@@ -126,10 +128,24 @@ function(jobscope_test name)
   cmake_language(EVAL CODE "cmake_language(DEFER CALL jobscope_precompiled_headers ${name})")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   file(APPEND ${PROJECT_BINARY_DIR}/tests/sources.txt "${name} ${ARG_SOURCES} ${ARG_ALONE}\n")
-  add_test(NAME ${name} COMMAND ${name} --gtest_shuffle)
   add_dependencies(unit_tests ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS unit ENVIRONMENT_MODIFICATION "${jobscope_foreign_leaks}")
-  jobscope_thread_sanitizer(${name} ${name})
+  set(tests ${name})
+  if(ARG_SHARDS)
+    set(tests "")
+    foreach(shard RANGE 1 ${ARG_SHARDS})
+      list(APPEND tests ${name}.${shard})
+    endforeach()
+  endif()
+  list(LENGTH tests shards)
+  set(shard 0)
+  foreach(test ${tests})
+    add_test(NAME ${test} COMMAND ${name} --gtest_shuffle)
+    set_tests_properties(${test} PROPERTIES
+      TIMEOUT ${ARG_TIMEOUT} LABELS unit ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}"
+      ENVIRONMENT_MODIFICATION "${jobscope_foreign_leaks}")
+    math(EXPR shard "${shard} + 1")
+  endforeach()
+  jobscope_thread_sanitizer(${name} ${tests})
 endfunction()
 
 # Called at the end of the folder, when all that the test needs is known.
