@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 
 import harness
@@ -19,23 +18,12 @@ UNAUTHENTICATED = 16
 
 
 def worker_serve(address, **options):
-    """Serves with the credentials of the environment, or with those given as name=path, and records until told to end."""
+    """Serves with the credentials of the environment, or with those given as name=path, and records until the test lets it end."""
     library = harness.Library()
     code, bound, error = library.start(address, **options)
     harness.tell(code=code, address=bound, error=error)
     if code == 0:
-        recorder = harness.Recorder("guarded scope")
-        ended = threading.Event()
-
-        def loop():
-            while not ended.wait(0.001):
-                recorder.record()
-
-        thread = threading.Thread(target=loop)
-        thread.start()
-        harness.wait()
-        ended.set()
-        thread.join()
+        harness.Recorder("guarded scope").record_while_waiting()
     else:
         harness.wait()
 

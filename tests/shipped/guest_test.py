@@ -135,17 +135,7 @@ def worker_record():
     """Records with the one recorder that the server has brought into the process."""
     harness.serve()
     recorder = harness.Recorder("embedded scope")
-    ended = threading.Event()
-
-    def loop():
-        while not ended.wait(0.001):
-            recorder.record()
-
-    thread = threading.Thread(target=loop)
-    thread.start()
-    harness.wait()
-    ended.set()
-    thread.join()
+    recorder.record_while_waiting()
     with open("/proc/self/maps", encoding="utf-8") as maps:
         files = {line.split()[-1] for line in maps if "libjobscope_trace" in line}
     harness.tell(recorders=len(files), enabled=recorder.enabled())

@@ -22,7 +22,7 @@ again_if_busy = machine.again_if_busy
 
 LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
 PROBE = os.environ["JOBSCOPE_TEST_PROBE"]
-# Of one worker and one call; longer for tests that last.
+# Time limit of one worker and of one call; larger for long tests.
 DEADLINE_S = int(os.environ.get("JOBSCOPE_TEST_DEADLINE_S", "180"))
 
 E_ADDRESS = 2
@@ -105,6 +105,20 @@ class Recorder:
         token = self.c.jobscope_trace_begin(self.site)
         self.c.jobscope_trace_end(self.site, token, None, 0)
         return True
+
+    def record_while_waiting(self):
+        """Records about 1,000 scopes per second on another thread, until the test lets the worker go on."""
+        ended = threading.Event()
+
+        def loop():
+            while not ended.wait(0.001):
+                self.record()
+
+        thread = threading.Thread(target=loop)
+        thread.start()
+        wait()
+        ended.set()
+        thread.join()
 
 
 # ---- the worker's side ----
