@@ -153,7 +153,7 @@ def main():
         measure(arguments)
         return 0
     if not os.path.exists("/proc/self/schedstat"):
-        print("skipped: this kernel does not tell how long threads wait for a processor")
+        print("skipped: this kernel does not report how long threads wait for a processor")
         return 77
     where = figures.machine()
     done = subprocess.run([sys.executable, *sys.argv, "--measure"], capture_output=True, text=True, check=False,
@@ -166,12 +166,12 @@ def main():
           f"captures of {DURATION_MS} ms of each kind, {arguments.threads} waiting threads {arguments.depth} deep")
     print("| | longest wait | waits over 1 ms | of the time |")
     print("|---|---|---|---|")
-    for name, told in found.items():
-        print(f"| {name} | {told['longest_ns'] / 1e6:.2f} ms | {told['over_1_ms']} of {told['pieces']} | {told['waited']:.2%} |")
+    for name, row in found.items():
+        print(f"| {name} | {row['longest_ns'] / 1e6:.2f} ms | {row['over_1_ms']} of {row['pieces']} | {row['waited']:.2%} |")
     print("held, as the library has measured it:", holds[-1] if holds else "not at all")
     if arguments.json:
-        results = [figures.figure(f"longest wait of a capture, {name}", "ms", told["longest_ms"]) for name, told in found.items()]
-        results += [figures.figure(f"share of the time, {name}", "x", [told["waited"]]) for name, told in found.items()]
+        results = [figures.figure(f"longest wait of a capture, {name}", "ms", row["longest_ms"]) for name, row in found.items()]
+        results += [figures.figure(f"share of the time, {name}", "x", [row["waited"]]) for name, row in found.items()]
         figures.save(arguments.json, where, results, "jobscope", "jax")
     return 0
 

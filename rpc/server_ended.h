@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The status with which a worker says that its server has ended: part of the wire (docs/wire.md).
+// Defines the status with which a worker reports that its server has ended: part of the wire
+// (docs/wire.md).
 #ifndef RPC_SERVER_ENDED_H_
 #define RPC_SERVER_ENDED_H_
 
@@ -14,7 +15,7 @@ namespace jobscope {
 inline constexpr char kServerEndedText[] = "the profiler server of this process has ended";
 
 // The UNAVAILABLE with which a server that ends, in a process that may go on, ends its calls. Its
-// captures end with it. Its reason tells it from the UNAVAILABLE of whatever stands between worker
+// captures end with it. The reason distinguishes it from the UNAVAILABLE of a proxy between worker
 // and client.
 absl::Status ServerEnded();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For checks of time limits, which no program keeps that does not run. tests/python/machine.py has
-// the same for Python.
+// Repeats a check of a time limit that failed on a busy machine: no program keeps a limit while it
+// does not run. tests/python/machine.py does the same for Python.
 #ifndef TESTS_AGAIN_IF_BUSY_H_
 #define TESTS_AGAIN_IF_BUSY_H_
 

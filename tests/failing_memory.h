@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replaces the operator new of a program, or of a library that is linked with -Bsymbolic, by one
-// that fails as a test says.
+// that a test can let fail.
 #ifndef TESTS_FAILING_MEMORY_H_
 #define TESTS_FAILING_MEMORY_H_
 
@@ -10,14 +10,14 @@ namespace jobscope {
 // True on threads whose names begin with "jobscope-".
 bool IsThreadOfOurs();
 
-// From the allocation number `at` (from 1) on, the next `failures` allocations of the threads that
-// `is_meant` is true on fail.
+// Lets `failures` allocations fail, from the `at`-th one from now on (1: the next). Counts only
+// allocations on threads for which `is_meant` returns true.
 void FailAllocations(int at, int failures, bool (*is_meant)() = &IsThreadOfOurs);
 
-// How many of them are left.
+// Returns how many of these failures are still to come.
 int FailuresLeft();
 
-// Lets all allocations succeed. Returns how many failures were left.
+// Lets all allocations succeed. Returns how many failures were still to come.
 int StopFailing();
 
 }  // namespace jobscope

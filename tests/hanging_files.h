@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file system that hangs. Defines mkdir, unlink and rename of the program, also for the code
-// under test: include it in one source.
+// Simulates a file system that hangs. Defines mkdir, unlink and rename of the program, also for the
+// code under test: include it in one source.
 #ifndef TESTS_HANGING_FILES_H_
 #define TESTS_HANGING_FILES_H_
 

@@ -154,7 +154,7 @@ double MeanAccount(const WorkerView& view) {
   return sum / static_cast<double>(view.steps.size());
 }
 
-// Returns whether the clocks tell in which steps of different workers collectives are one: two of
+// Returns whether the clocks show in which steps of different workers collectives are one: two of
 // them differ by at most twice the uncertainty, which has to be less than half of a step.
 bool ClocksAgree(const std::vector<WorkerView>& views, const Alignment& alignment) {
   int64_t uncertainty_ns = 0;

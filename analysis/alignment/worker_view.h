@@ -51,7 +51,7 @@ struct WorkerView {
   std::vector<std::string> texts;
   std::vector<CollectiveView> collectives;
 
-  // Returns whether the trace tells how much time the worker spent in a class. A class without a
+  // Returns whether the trace shows how much time the worker spent in a class. A class without a
   // column took none, unless a collector that the worker may lack records it.
   bool Knows(StepClass step_class) const;
   bool has_collectives() const { return !collectives.empty(); }

@@ -54,7 +54,7 @@ const std::array<Advice, kStepClasses> kAdvice = {{
 
 namespace {
 
-// By what compiles: part of its name.
+// Advice about a compiler, which a part of the name identifies.
 struct NamedAdvice {
   StepClass step_class;
   std::string_view part;

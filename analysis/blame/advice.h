@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The texts by which the report says what to do about a finding.
+// Defines the texts in which the report says what to do about a finding.
 #ifndef ANALYSIS_BLAME_ADVICE_H_
 #define ANALYSIS_BLAME_ADVICE_H_
 

@@ -76,7 +76,8 @@ std::vector<size_t> Outliers(const OwnTimes& times) {
       if (means[w] - median > kMinZScore * spread) outliers.push_back(w);
     }
   }
-  // Where about half of the workers are slow, the median and the spread are theirs as well.
+  // If about half of the workers are slow, their times decide median and spread, and none is an
+  // outlier.
   return outliers.empty() ? AboveTheGap(times, means) : outliers;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of what can bound a worker.
+// Lists the classes of time that can bound a worker, with their thresholds.
 #ifndef ANALYSIS_BLAME_BOUNDS_H_
 #define ANALYSIS_BLAME_BOUNDS_H_
 

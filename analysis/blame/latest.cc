@@ -104,7 +104,7 @@ std::optional<Latest> FindLatest(const OwnTimes& times) {
   std::optional<Latest> latest = LatestOf(times, Alone(times));
   if (latest.has_value()) return latest;
   latest = LatestOf(times, ByNode(times));
-  // Of two nodes one always causes half.
+  // One of two nodes always causes at least half.
   if (!latest.has_value() || !latest->significant || !IsNode(times, latest->workers)) {
     return std::nullopt;
   }

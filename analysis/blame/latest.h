@@ -27,8 +27,8 @@ struct Latest {
   std::vector<size_t> workers;
   std::string node;          // set if it is a node
   double ns = 0;             // sum over steps of the time by which it is behind all others
-  size_t steps = 0;          // in which their delay far exceeds the average delay of the last one
-  bool significant = false;  // equal workers that take turns are rarely late as often
+  size_t steps = 0;          // in which they are last, by far more than the last one is on average
+  bool significant = false;  // workers of equal speed would rarely be last in so many steps
 };
 
 // Returns who causes more than half of the time by which the last one is behind all others: a

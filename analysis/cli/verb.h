@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared parts of the verbs `report` and `diff`.
+// Defines what the verbs `report` and `diff` share.
 #ifndef ANALYSIS_CLI_VERB_H_
 #define ANALYSIS_CLI_VERB_H_
 

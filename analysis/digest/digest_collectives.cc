@@ -35,9 +35,9 @@ void EncodeCollectives(const std::vector<CollectiveEvent>& collectives,
     out->add_begin_ns(span.begin_ns - before_ns);
     before_ns = span.begin_ns;
     out->add_length_ns(static_cast<uint64_t>(std::max<int64_t>(0, span.length_ns())));
-    // The step in whose account its thread called it: those of a step are matched by their order,
-    // which says nothing where groups are mixed. Its end may be recorded late, by threads of
-    // the library.
+    // The step in whose account it was called. The start decides, because threads of the library
+    // may record the end late. Collectives of a step are matched by their order, which says nothing
+    // if the process group is unknown.
     const auto account =
         std::lower_bound(accounts.begin(), accounts.end(), span.begin_ns,
                          [](const Interval& a, int64_t time_ns) { return a.end_ns <= time_ns; });

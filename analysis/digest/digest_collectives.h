@@ -12,8 +12,8 @@
 
 namespace jobscope::analysis {
 
-// Encodes collectives. `collectives` are sorted by begin; `blocked` comes from PartitionSteps;
-// `accounts` are those of the worker's steps.
+// Encodes the collectives, which are sorted by start. `blocked` comes from PartitionSteps;
+// `accounts` are the times of the worker's steps.
 void EncodeCollectives(const std::vector<CollectiveEvent>& collectives,
                        const std::vector<Intervals>& blocked, const std::vector<Interval>& accounts,
                        v1::DigestCollectives* out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counters and allocators of a digest.
+// Encodes the counters and allocators of a digest.
 #ifndef ANALYSIS_DIGEST_DIGEST_COUNTERS_H_
 #define ANALYSIS_DIGEST_DIGEST_COUNTERS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of a digest: scopes, operators and kernels, with their times.
+// Encodes the names of a digest: scopes, operators and kernels, with their times.
 #ifndef ANALYSIS_DIGEST_DIGEST_NAMES_H_
 #define ANALYSIS_DIGEST_DIGEST_NAMES_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a digest keeps of single steps, for the report's timelines.
+// Encodes single steps of a digest, for the report's timelines.
 #ifndef ANALYSIS_DIGEST_DIGEST_TIMELINE_H_
 #define ANALYSIS_DIGEST_DIGEST_TIMELINE_H_
 

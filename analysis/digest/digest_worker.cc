@@ -25,7 +25,7 @@ struct ReadFile {
   std::vector<LineStretch> stretches;
 };
 
-// Paths, which errors contain, are any bytes.
+// Errors contain paths, which may consist of any bytes.
 std::string Utf8(const std::string& text) {
   std::string scratch;
   return std::string(ToUtf8(text, &scratch));
@@ -52,7 +52,7 @@ void AddTimeline(const std::vector<ReadFile>& files, int64_t base_ns, const Open
   EncodeTimeline(steps, &reader, digest->mutable_timeline());
 }
 
-// What the files of a worker contain.
+// The contents of a worker's files, the files that could be read, and the failures of the others.
 struct FilesRead {
   TraceReader reader;
   std::vector<ReadFile> readable;

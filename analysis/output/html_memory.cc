@@ -31,10 +31,10 @@ constexpr double kMiB = 1 << 20;
 
 using Points = std::vector<std::pair<int64_t, double>>;
 
-// What one worker has of one name.
+// The counter or the allocator of one name in one worker.
 struct Series {
   const WorkerRow* row = nullptr;
-  const v1::DigestCounter* counter = nullptr;  // or
+  const v1::DigestCounter* counter = nullptr;  // one of these two is set
   const v1::DigestAllocator* allocator = nullptr;
 };
 
@@ -73,7 +73,7 @@ std::vector<Chart> CounterCharts(const Report& report, bool memory) {
   return Sorted(std::move(charts));
 }
 
-// Allocators first, then what the system says.
+// Returns the charts of allocators, then those of the counters of memory.
 std::vector<Chart> MemoryCharts(const Report& report) {
   std::map<std::string, Chart> of_allocators;
   for (const WorkerRow& row : report.workers) {
@@ -106,7 +106,7 @@ std::string ChartsMarkup(const std::vector<Chart>& charts, const char* id) {
   return markup;
 }
 
-// Returns the table, and how many of its rows it has.
+// Returns the table; if rows were left out, after a line that says so.
 std::string WithCount(const HtmlTable& table, const std::vector<Chart>& charts) {
   size_t rows = 0;
   for (const Chart& chart : charts) rows += chart.series.size();
@@ -145,7 +145,7 @@ void AddRow(const Series& series, const std::string& name, HtmlTable* table) {
 
 Points PointsOf(const Series& series) {
   Points points;
-  // Times of a digest from anywhere may be any numbers.
+  // A foreign digest may have any numbers as times: unsigned, so that the sum may overflow.
   uint64_t time_ns = 0;
   const auto add = [&](int64_t delta_ns, double value) {
     time_ns += static_cast<uint64_t>(delta_ns);
@@ -188,7 +188,7 @@ size_t CountLines(const std::vector<Chart>& charts) {
   return lines;
 }
 
-// To six digits, of which no chart shows more.
+// Rounds to six digits: no chart shows more.
 double SixDigits(double value) {
   double rounded = value;
   return absl::SimpleAtod(absl::StrFormat("%.6g", value), &rounded) ? rounded : value;
@@ -212,8 +212,8 @@ void AddLines(const std::vector<Chart>& charts, const char* id, size_t points_of
 
 std::string MemoryTableOf(const std::vector<Chart>& charts) {
   HtmlTable table("memory-table",
-                  "Memory in MiB: in use at the end and at most in the capture; since the process "
-                  "began, reserved, limit and fragmentation as the allocator says",
+                  "Memory in MiB: in use at the end and at most in the capture; since the start of "
+                  "the process, reserved, limit and fragmentation as the allocator reports them",
                   {{"memory", true},
                    {"worker", true},
                    {"in use"},

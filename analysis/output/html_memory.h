@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory by allocator and device, and what else was counted over time.
+// Generates the sections of the report on memory, by allocator and device, and on other counters.
 #ifndef ANALYSIS_OUTPUT_HTML_MEMORY_H_
 #define ANALYSIS_OUTPUT_HTML_MEMORY_H_
 

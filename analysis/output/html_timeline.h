@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chosen steps of several workers, event by event, as SVG.
+// Draws chosen steps of several workers as SVG, event by event.
 #ifndef ANALYSIS_OUTPUT_HTML_TIMELINE_H_
 #define ANALYSIS_OUTPUT_HTML_TIMELINE_H_
 

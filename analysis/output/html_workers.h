@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The workers side by side: a chart of their times, and a table of all that is known of each.
+// Generates the section of the workers: a chart of their times, and a table of what is known of
+// each.
 #ifndef ANALYSIS_OUTPUT_HTML_WORKERS_H_
 #define ANALYSIS_OUTPUT_HTML_WORKERS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The classes of time over all workers.
+// Sums the classes of time over all workers.
 #ifndef ANALYSIS_REPORT_CLASS_VIEW_H_
 #define ANALYSIS_REPORT_CLASS_VIEW_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where workers wait for their input: how much, and with what.
+// Computes how long workers wait for their input, and in which calls.
 #ifndef ANALYSIS_REPORT_INPUT_VIEW_H_
 #define ANALYSIS_REPORT_INPUT_VIEW_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long each scope and operator, or each kernel, takes per step of a run.
+// Computes how long each scope and operator, or each kernel, takes per step of a run.
 #ifndef ANALYSIS_REPORT_NAME_TIMES_H_
 #define ANALYSIS_REPORT_NAME_TIMES_H_
 

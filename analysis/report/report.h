@@ -142,7 +142,7 @@ struct Report {
   // Names without a row, at most: those beyond the largest, and those that digests left out. A name
   // that several digests left out counts for each of them, and may have a row from another one.
   uint64_t operators_left_out = 0;
-  std::optional<uint64_t> kernels_left_out;  // nullopt: some digest does not tell
+  std::optional<uint64_t> kernels_left_out;  // nullopt: some digest does not have it
   std::vector<Digests::Missing> missing;
   size_t expected_workers = 0;  // number that should be there
   std::vector<std::string> warnings;

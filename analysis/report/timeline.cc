@@ -221,7 +221,7 @@ class Chooser {
   double most_ms_ = 0;
 };
 
-// What does not fit together is left out: a digest comes from anywhere.
+// Leaves out inconsistent data: a digest may come from anywhere.
 ShownWorker Chooser::Decode(size_t worker, const StepView& step,
                             const v1::DigestTimeline::Step& packed, const v1::DigestTimeline& all) {
   ShownWorker shown;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which steps the report draws, and what their workers did in them.
+// Chooses the steps that the report draws, and collects what their workers did in them.
 #ifndef ANALYSIS_REPORT_TIMELINE_H_
 #define ANALYSIS_REPORT_TIMELINE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One worker's row of the report.
+// Defines one worker's row of the report.
 #ifndef ANALYSIS_REPORT_WORKER_ROW_H_
 #define ANALYSIS_REPORT_WORKER_ROW_H_
 

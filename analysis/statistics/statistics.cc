@@ -8,7 +8,7 @@
 namespace jobscope::analysis {
 namespace {
 
-// Of more samples only every n-th is used: the interval is narrow enough.
+// Of a larger number, only every n-th sample is used: the interval is narrow enough.
 constexpr size_t kMaxSamples = 5000;
 
 std::vector<double> Thinned(const std::vector<double>& values) {

@@ -60,7 +60,7 @@ inline constexpr double kMinOfLargest = 0.1;
 // one rank, the digests of the others may have left out as much as their smallest names took.
 inline constexpr double kMaxDoubt = 0.1;
 // Minimum share of the excess in a class that sleep must explain to be reported: with less, the
-// thread works most of that time, and the names tell more.
+// thread works most of that time, and the names explain more.
 inline constexpr double kMinAsleep = 0.5;
 // Minimum excess over the others' median of the share of samples in which a GPU's clocks are
 // limited: in the 20 samples of 2 s, that share varies by a tenth by chance.

@@ -181,7 +181,7 @@ void TakeNotRunning(const std::vector<StepSpan>& steps, Partition* partition) {
   }
 }
 
-// What is neither on a CPU, nor waits for one, nor is covered by a recorded wait, is asleep.
+// A thread is asleep while it neither runs nor waits for a CPU, and no recorded wait covers that.
 // `helped_ns`: the time, by step, in which helpers work.
 void FindAsleep(const std::vector<StepSpan>& steps, const std::vector<Interval>& accounts,
                 const std::vector<int64_t>& helped_ns, Partition* partition) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What allocators report with each block that they give or take: TensorFlow's, XLA's, CUDA's.
+// Reads what the allocators of TensorFlow, XLA and CUDA report with each block that they allocate
+// or free.
 #ifndef ANALYSIS_TRACE_ALLOCATOR_SAMPLES_H_
 #define ANALYSIS_TRACE_ALLOCATOR_SAMPLES_H_
 

@@ -65,7 +65,7 @@ EventKind HostEventKind(std::string_view name) {
   if (name == "MemoryDeallocation") return EventKind::kDeallocation;
   if (name == "gc") return EventKind::kGarbageCollection;
   if (IsOneOf(name, {"GIL", "take_gil"})) return EventKind::kGil;
-  // As PyTorch, JAX, TensorFlow and XLA name them, with tracing and lowering.
+  // The names of PyTorch, JAX, TensorFlow and XLA; including tracing and lowering.
   if (StartsWith(name, {"XlaCompile", "BackendCompile", "backend_compile", "XlaCompileBackend",
                         "_compile.compile_inner", "entire_frame_compile", "PjRtClient::Compile",
                         "CpuCompiler::", "GpuCompiler::", "compile_or_get_cached", "trace_to_jaxpr",

@@ -174,7 +174,7 @@ void HostLine::EndStep(const Open& open) {
   step.name = open.event.name;
   for (const auto& [name, ns] : account_self_ns_) {
     step_self_ns_[name] += ns;
-    // Of equal ones the first name of the table: the map has no order.
+    // Of equal times, takes the first name of the table: the map has no order.
     if (ns > step.top_self_ns || (ns == step.top_self_ns && name < step.top_name)) {
       step.top_self_ns = ns;
       step.top_name = name;

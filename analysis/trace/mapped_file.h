@@ -56,7 +56,7 @@ class PassedPages {
 
   // A pass begins at `at`, which may have been passed before.
   void BeginAt(const char* at);
-  // What lies before `at` is not needed for now. Called for each event.
+  // Declares the bytes before `at` as no longer needed in this pass. Called for each event.
   void Pass(const char* at) {
     if (file_ != nullptr && at - released_ >= kReleasedBytes) Release(at);
   }

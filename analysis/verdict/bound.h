@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the steps of several workers have in common.
+// Finds what bounds the steps of several workers together.
 #ifndef ANALYSIS_VERDICT_BOUND_H_
 #define ANALYSIS_VERDICT_BOUND_H_
 

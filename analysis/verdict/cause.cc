@@ -24,7 +24,7 @@ double ClassMean(const WorkerView& view, size_t c, const std::vector<size_t>& st
   return sum / static_cast<double>(steps.size()) / kNsPerMs;
 }
 
-// A counter that tells of a limit.
+// A counter that shows a limit.
 struct LimitCounter {
   StepClass step_class;  // that it makes longer
   Limit limit;
@@ -65,7 +65,7 @@ std::vector<double> MeansOf(std::string_view name, const std::vector<size_t>& wo
 // The classes that contain the time of those that a worker does not know.
 constexpr StepClass kRest[] = {StepClass::kLaunch, StepClass::kHost, StepClass::kUnexplained};
 // Minimum time of a class that a worker does not know, as a share of the class that may contain it,
-// at which the finding tells it.
+// at which the finding mentions it.
 constexpr double kMinUnrecorded = 0.1;
 
 bool IsRest(StepClass step_class) {

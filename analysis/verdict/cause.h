@@ -21,7 +21,7 @@ namespace jobscope::analysis {
 using MeanTimes = std::array<std::optional<double>, kStepClasses>;
 using OtherTimes = std::array<std::vector<double>, kStepClasses>;
 
-// What slow workers spend in a class beyond the others.
+// The time that slow workers spend in a class beyond that of the others.
 struct Excess {
   double ms = 0;
   std::optional<double> others_ms;  // the others' median; absent: not comparable

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What several workers spend in each class, together, and what is not known of it.
+// Sums what several workers spend in each class, and what is unknown of it.
 #ifndef ANALYSIS_VERDICT_COMMON_TIMES_H_
 #define ANALYSIS_VERDICT_COMMON_TIMES_H_
 

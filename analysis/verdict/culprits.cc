@@ -60,7 +60,7 @@ struct NameOfClass {
   bool is_of_class = false;  // the rest of the input is inside a wait
   // The most that the digests that have the name can leave out of another one, mean of the workers.
   double not_left_out_ms = 0;
-  // Those of the others whose digest has the name: index and ms per step.
+  // The other workers whose digest has the name: index and ms per step.
   std::vector<std::pair<size_t, double>> of_others;
 };
 

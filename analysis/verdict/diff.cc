@@ -18,7 +18,7 @@
 namespace jobscope::analysis {
 namespace {
 
-// What a step of a worker takes of something, in ns.
+// The time that a step of a worker spends in something, in ns.
 using NsOfStep = std::function<int64_t(const WorkerView& view, size_t step)>;
 
 // Returns one sample per step of all workers together, in ms: see StepTimesOf.
@@ -100,7 +100,7 @@ void AddNameDifferences(const NameTimes& before, const NameTimes& after,
 }
 
 void SortByChange(std::vector<Difference>* differences) {
-  // What is not known orders as less than any change.
+  // Unknown values sort below every change.
   std::stable_sort(differences->begin(), differences->end(),
                    [](const Difference& a, const Difference& b) {
                      return a.least_change_ms() > b.least_change_ms();

@@ -25,7 +25,7 @@ std::string DeviceLostTooMuch(const v1::Digest& digest) {
 }
 
 // Returns what a worker's step thread or GPU lost, if that is too much for certainty; else empty. A
-// worker that was killed tells no losses by thread: the manifest may know the sum.
+// worker that was killed reports no losses by thread: the manifest may know the sum.
 std::string LostTooMuch(const WorkerRow& row) {
   const v1::Digest& digest = *row.view.digest;
   const bool by_thread = digest.step_thread_attempted() > 0;
@@ -88,7 +88,7 @@ Finding WaitOrLink(size_t worker, const Report& report) {
 std::optional<Finding> WhyNotSure(const Finding& finding, const std::vector<size_t>& others,
                                   const Report& report) {
   // Times of a worker that waits for nobody come from its own clock only. Among others, the clocks
-  // of several tell who was late, and what of the time in collectives is waiting.
+  // of several show who was late, and what of the time in collectives is waiting.
   const bool compares_clocks = finding.kind == Finding::Kind::kStraggler ||
                                finding.step_class == StepClass::kWaiting ||
                                finding.step_class == StepClass::kTransfer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When a run does not allow an answer, and why.
+// Decides whether a run allows an answer, and says why not.
 #ifndef ANALYSIS_VERDICT_DOUBT_H_
 #define ANALYSIS_VERDICT_DOUBT_H_
 

@@ -24,7 +24,7 @@ OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& m
 void BlameRanks(const OwnTimes& times, const OwnTimes& measured_times, const Alignment& alignment,
                 const Report& without_rare, Report* report);
 
-// Names who causes at least half of the waiting of `waiting_ms` per step, or tells that most of it
+// Names who causes at least half of the waiting of `waiting_ms` per step, or says that most of it
 // is within steps.
 void NameLatest(double waiting_ms, const OwnTimes& times, const Alignment& alignment,
                 Finding* waiting);

@@ -29,7 +29,7 @@ void AddLargerBound(const std::vector<size_t>& workers, const Report& counted, R
   if (bound.kind != Finding::Kind::kBound || bound.step_class == StepClass::kWaiting) return;
   const Finding& first = report->findings.front();
   double gain = first.gain.value_or(0);
-  // Of steps as measured: what is rare is left out of those of the bound.
+  // This gain is a share of the steps as measured, that of the bound of steps without rare classes.
   if (first.single_step.has_value()) gain *= *first.step_ms / *bound.step_ms;
   if (bound.gain_low.value_or(0) > kBoundOverStraggler * gain) {
     report->findings.insert(report->findings.begin(), std::move(bound));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flags of the verb `capture`.
+// Declares the flags of the verb `capture`.
 #ifndef CLIENT_CLI_CAPTURE_FLAGS_H_
 #define CLIENT_CLI_CAPTURE_FLAGS_H_
 

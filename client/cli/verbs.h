@@ -15,7 +15,7 @@ struct VerbEntry {
   const char* name;
   const char* summary;            // in the list of verbs
   const WorkerVerb* worker_verb;  // nullptr: the verb contacts no worker
-  // Of a verb that contacts no worker: runs it, given all arguments of main; returns the exit code.
+  // For a verb that contacts no worker: runs it with all arguments of main; returns the exit code.
   int (*run)(const std::vector<std::string>& arguments);
 };
 

@@ -56,7 +56,7 @@ void CombineClocks(const std::string& own_clock_id, std::vector<MeasuredClock>* 
       common.measured_ns = std::max(common.measured_ns, member->measured_ns);
     }
     for (const ClockEstimate* member : members) {
-      // As wide as the oldest has become by the time of the newest.
+      // The interval of an older measurement has widened by the time of the newest one.
       const auto half = static_cast<int64_t>(UncertaintyAt(*member, common.measured_ns));
       common.low = std::max(common.low, member->offset_ns - half);
       common.high = std::min(common.high, member->offset_ns + half);

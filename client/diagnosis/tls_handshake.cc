@@ -171,7 +171,7 @@ bool Handshake::Prepare() {
   return true;
 }
 
-// Not with OpenSSL's own sockets: a write to one that the worker has closed would raise SIGPIPE.
+// Does not use OpenSSL's sockets: a write to one that the worker has closed would raise SIGPIPE.
 bool Handshake::Send(int fd, absl::Time deadline) {
   char* data = nullptr;
   const long size = BIO_get_mem_data(to_worker_, &data);

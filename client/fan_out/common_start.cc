@@ -84,7 +84,7 @@ absl::Status CommonStart::Choose(absl::Duration sync_phase, absl::Duration delay
 void CommonStart::StartLate(size_t index, absl::Time now) {
   Slot& slot = (*roster_)[index];
   clocks_->CombineLate(&slot);
-  // As one of many: it must not be later than necessary.
+  // The lead of a single worker: a late one must not start later than necessary.
   absl::Duration lead = StartLead({ArmedWorkerOf(slot)}, absl::ZeroDuration());
   if (options_.steps.has_value()) lead = std::max(lead, kMinLeadToStep);
   StartCall call = plan_;

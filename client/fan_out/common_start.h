@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The instant, and the steps, at which a run's workers begin to record. StartCoordinator says when
-// to choose them.
+// Chooses the instant, and the steps, at which a run's workers begin to record. StartCoordinator
+// decides when.
 #ifndef CLIENT_FAN_OUT_COMMON_START_H_
 #define CLIENT_FAN_OUT_COMMON_START_H_
 

@@ -80,7 +80,7 @@ void FanOut::OnDescribed(size_t index, const grpc::Status& status,
                   absl::ZeroDuration());
     return;
   }
-  // Not of a silent address: its time limit would hold up the others.
+  // Without silent addresses: their time limit would delay the others.
   usual_answer_ += (SteadyNow() - slot.asked - usual_answer_) / 8;
   Admission::Decision decision = admission_.Decide(index, stock ? nullptr : &response);
   switch (decision.next) {

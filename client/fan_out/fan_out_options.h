@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a capture of many workers is asked to do, and how long each part may take.
+// Defines the options of a capture of many workers, and the time limit of each part.
 #ifndef CLIENT_FAN_OUT_FAN_OUT_OPTIONS_H_
 #define CLIENT_FAN_OUT_FAN_OUT_OPTIONS_H_
 

@@ -56,8 +56,8 @@ void Acknowledger::Stop() {
   repeat_timer_.Stop();
 }
 
-// Not stopped when the disk is done, and therefore rarely started: most messages take much less
-// time.
+// The timer keeps running when the disk is done, so that it is rarely started: most messages take
+// much less time.
 void Acknowledger::OnRepeatTimer() {
   if (!taking_) return;
   if (MonotonicNow() >= repeat_at_ns_) {

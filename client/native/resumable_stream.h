@@ -102,7 +102,7 @@ class ResumableStream {
   void Retry(const grpc::Status& why, uint64_t received_bytes);
   // The worker delivers: the next back-off is short again.
   void ResetBackoff() { outages_.ResetBackoff(); }
-  // Stops reading and retrying. `abandon`: tells the worker to drop the capture. Gives the worker a
+  // Stops reading and retrying. `abandon`: asks the worker to drop the capture. Gives the worker a
   // moment to receive the last message.
   void Close(bool abandon);
 

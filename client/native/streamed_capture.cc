@@ -127,7 +127,7 @@ void StreamedCapture::On(v1::Armed armed) {
 }
 
 void StreamedCapture::On(v1::Started started) {
-  if (state_ != State::kRecording || std::exchange(started_told_, true)) return;
+  if (state_ != State::kRecording || std::exchange(started_reported_, true)) return;
   events_.started(std::move(started));
 }
 

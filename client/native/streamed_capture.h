@@ -112,7 +112,7 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture>,
   std::optional<ClockEstimate> arm_clock_;  // constant after `armed` was called
   WorkerEvents events_;
   std::string capture_key_;
-  bool started_told_ = false;
+  bool started_reported_ = false;
   uint64_t progress_ns_ = 0;    // when progress was last reported
   bool finish_wanted_ = false;  // the recording must end early
   uint64_t planned_end_ns_ = 0;

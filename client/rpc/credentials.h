@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The credentials that the client presents, and the CAs that it trusts: the same for every worker
-// of a run.
+// Holds the credentials that the client presents, and the CAs that it trusts: the same for every
+// worker of a run.
 #ifndef CLIENT_RPC_CREDENTIALS_H_
 #define CLIENT_RPC_CREDENTIALS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A timer of an object that works on a strand.
+// Implements a timer of an object that works on a strand.
 #ifndef CLIENT_RPC_STRAND_TIMER_H_
 #define CLIENT_RPC_STRAND_TIMER_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker over tensorflow.ProfilerService: one request, one answer with the whole trace. For stock
-// workers, and for ours on request.
+// Captures a worker over tensorflow.ProfilerService: one request, and one answer with the whole
+// trace. For stock workers, and for those of jobscope on request.
 #ifndef CLIENT_TENSORFLOW_TENSORFLOW_WORKER_H_
 #define CLIENT_TENSORFLOW_TENSORFLOW_WORKER_H_
 

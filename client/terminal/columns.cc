@@ -14,7 +14,7 @@
 namespace jobscope {
 namespace {
 
-// Of a terminal of usual width.
+// The usual width of a terminal.
 constexpr size_t kMaxColumns = 100;
 
 }  // namespace

@@ -88,7 +88,7 @@ std::string Notes(const Manifest& manifest, bool with_collectors, bool verbose) 
   };
   std::vector<Note> notes;
   using Form = std::pair<NoteKind, std::string>;
-  // By form and by the number of the text among those of its form in one worker.
+  // The index of a note by its form, and by its ordinal among the texts of that form in one worker.
   std::map<std::pair<Form, size_t>, size_t> known;
   std::map<Form, size_t> of_worker;
   const auto add = [&](NoteKind kind, const ManifestWorker& worker, const std::string& text) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One worker as the fan-out sees it: the interface between the fan-out's decisions and the
-// protocols. NativeWorker streams; TensorflowWorker asks a stock worker (or one of ours) for a
-// single answer.
+// Declares the interface of one worker, between the decisions of the fan-out and the protocols.
+// NativeWorker streams the trace; TensorflowWorker receives it in one answer, from a stock worker
+// or from one of jobscope.
 #ifndef CLIENT_WORKER_WORKER_CLIENT_H_
 #define CLIENT_WORKER_WORKER_CLIENT_H_
 

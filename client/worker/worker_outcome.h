@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The outcome of one worker: what happened, in which phase, and why.
+// Defines the outcome of one worker: what happened, in which phase, and why.
 #ifndef CLIENT_WORKER_WORKER_OUTCOME_H_
 #define CLIENT_WORKER_WORKER_OUTCOME_H_
 

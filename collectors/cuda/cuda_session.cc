@@ -104,7 +104,7 @@ absl::Duration CudaSession::Drain() {
 absl::Status CudaSession::Stop(uint64_t end_ticks) {
   if (std::exchange(phase_, Phase::kEnded) != Phase::kRecording) {
     if (!abandoned_ && !tracing_.End(/*all_came=*/true, limits_.end)) Abandon();
-    // What was recorded since Arm, whose memory Report then releases.
+    // Discards what was recorded since Arm; Report then releases the memory.
     pool_.EndRecording(0);
     (void)records_.Discard();
     return absl::OkStatus();  // Report detaches
@@ -264,7 +264,7 @@ void CudaSession::Detach() {
   }
 }
 
-// A call that hangs cannot tell it.
+// A session that was abandoned because a call hangs has not set LeftKinds::kernels_stay.
 bool CudaSession::KernelsStay() const {
   if (StateLog::Get().fatal()) return false;  // CUPTI has detached itself
   return LeftKinds::Get().kernels_stay() ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One session of the CUDA collector: records into items, and their account.
+// Runs one session of the CUDA collector: encodes records as items, and counts them.
 #ifndef COLLECTORS_CUDA_CUDA_SESSION_H_
 #define COLLECTORS_CUDA_CUDA_SESSION_H_
 

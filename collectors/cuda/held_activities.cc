@@ -35,7 +35,7 @@ void HeldActivities::Note(const TimedActivity& timed) {
 void HeldActivities::Lose(LossCause cause, const TimedActivity& timed) {
   account_.Lose(cause);
   if (!IsDeviceWork(timed.activity.type)) return;
-  // With an id, its launch is known not to be missing; without, it may belong to any launch.
+  // The id identifies its launch; without an id, it may belong to any launch.
   if (timed.activity.correlation == 0) {
     ++account_.lost_without_id;
     return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time and memory limits of a session of the CUDA collector.
+// Defines the limits on time and memory of a session of the CUDA collector.
 #ifndef COLLECTORS_CUDA_SESSION_LIMITS_H_
 #define COLLECTORS_CUDA_SESSION_LIMITS_H_
 

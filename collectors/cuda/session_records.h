@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The records of one session, from CUPTI's buffers to events of the trace.
+// Reads the records of one session from CUPTI's buffers and turns them into events of the trace.
 #ifndef COLLECTORS_CUDA_SESSION_RECORDS_H_
 #define COLLECTORS_CUDA_SESSION_RECORDS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The frameworks whose own profilers are driven, and in what they differ.
+// Creates the collectors that drive the frameworks' own profilers.
 #ifndef COLLECTORS_FRAMEWORK_FRAMEWORK_COLLECTORS_H_
 #define COLLECTORS_FRAMEWORK_FRAMEWORK_COLLECTORS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host collector's work in one session, from Arm to Report.
+// Does the host collector's work in one session, from Arm to Report.
 #ifndef COLLECTORS_HOST_HOST_SESSION_H_
 #define COLLECTORS_HOST_HOST_SESSION_H_
 

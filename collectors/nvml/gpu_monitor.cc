@@ -226,10 +226,10 @@ void GpuMonitor::State::LookAndTell() {
   finds_done = finds;
   snapshot = std::move(taken);
   looked = idle_since = SteadyNow();
-  const std::vector<std::function<void()>> told = std::exchange(waiters, {});
+  const std::vector<std::function<void()>> callbacks = std::exchange(waiters, {});
   changed.NotifyAll();
   const MutexUnlock unlocked(&mutex);
-  for (const auto& done : told) done();
+  for (const auto& done : callbacks) done();
 }
 
 bool GpuMonitor::State::SampleWhenDue() {

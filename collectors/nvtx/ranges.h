@@ -3,7 +3,7 @@
 // Tracks the ranges that a thread has pushed and not popped, by domain.
 //
 // While nothing is recorded, nothing is counted: push and pop load one word and return. This is
-// correct as long as a pop can tell whether its push was recorded. So a thread with an open
+// correct as long as a pop can see whether its push was recorded. So a thread with an open
 // recorded push *tracks*: it counts every push and pop, recorded or not, until no push made since
 // then is open. A pop whose push was made earlier, uncounted, finds its domain's stack empty and
 // does nothing.

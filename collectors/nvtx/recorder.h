@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The NVTX handler's view of the recorder.
+// Declares the part of the recorder that the NVTX handler uses.
 #ifndef COLLECTORS_NVTX_RECORDER_H_
 #define COLLECTORS_NVTX_RECORDER_H_
 

@@ -112,9 +112,9 @@ CgroupThrottling::CgroupThrottling(const std::string& proc) {
 
 std::optional<Throttling> CgroupThrottling::Read() const {
   Throttling throttling;
-  bool told = false;
-  for (const std::string& file : files_) told = AddFile(file, &throttling) || told;
-  if (!told) return std::nullopt;
+  bool found = false;
+  for (const std::string& file : files_) found = AddFile(file, &throttling) || found;
+  if (!found) return std::nullopt;
   return throttling;
 }
 

@@ -48,8 +48,8 @@ thread_local std::optional<OptimizerStep> t_ended;
 void OnOptimizerStep(const OptimizerStep& step) {
   if (t_engines > 0) return;
   if (t_scopes > 0) {
-    // Of an optimizer that calls another one's step, the inner one ends first, and is the source
-    // where no scope is recorded, too.
+    // If an optimizer calls another one's step, the inner one ends first. It is the source, also if
+    // no scope is recorded.
     if (!t_ended.has_value()) t_ended = step;
   } else {
     NoteStepEnd(step.optimizer, kStepName, step.part);

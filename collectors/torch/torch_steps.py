@@ -69,9 +69,9 @@ def _compile_starts(*arguments):
 
 
 def _compile_ends(*arguments):
-    told = arguments[0] if arguments else None  # in versions that provide it
-    trigger = getattr(getattr(told, "callback_trigger", None), "name", "")
-    _given["_compile_ended"](trigger.lower(), str(getattr(told, "compile_id", "")))
+    event = arguments[0] if arguments else None  # in versions that provide it
+    trigger = getattr(getattr(event, "callback_trigger", None), "name", "")
+    _given["_compile_ended"](trigger.lower(), str(getattr(event, "compile_id", "")))
 
 
 _compile_starts._torchdynamo_disable = True

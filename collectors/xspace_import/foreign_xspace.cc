@@ -71,10 +71,10 @@ void ForeignXSpace::MergePlanes(std::string_view bytes, const ForeignTime& time,
   int64_t start_unix_ns = time.start_unix_ns();
   for (const std::string_view plane : space.planes) {
     if (ReadForeignPlaneName(plane) != kTaskEnvironment) continue;
-    const int64_t told = StartTimeOf(plane).value_or(start_unix_ns);
+    const int64_t plane_start_ns = StartTimeOf(plane).value_or(start_unix_ns);
     // A start on another day than this recording cannot be right.
-    const __int128 apart = __int128{told} - time.start_unix_ns();
-    if (apart >= -kDayNs && apart <= kDayNs) start_unix_ns = told;
+    const __int128 apart = __int128{plane_start_ns} - time.start_unix_ns();
+    if (apart >= -kDayNs && apart <= kDayNs) start_unix_ns = plane_start_ns;
   }
   uint64_t gpu_events = 0;
   for (const std::string_view plane_bytes : space.planes) {

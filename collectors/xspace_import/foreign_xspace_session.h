@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the XSpaces that are merged into one session share: options, account, state.
+// Defines what the XSpaces that are merged into one session share: options, account, state.
 #ifndef COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_SESSION_H_
 #define COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_SESSION_H_
 

@@ -54,7 +54,8 @@ struct DiagRequest {
   inet_diag_req_v2 request;
 };
 
-// The socket of one exact connection. NOT_FOUND is not told apart from a kernel without tcp_diag.
+// The socket of one exact connection. A connection that does not exist is not
+// distinguished from a kernel without tcp_diag.
 std::optional<TcpSocket> AskNetlink(const TcpEnd& local, const TcpEnd& remote) {
   const int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
   if (fd < 0) return std::nullopt;

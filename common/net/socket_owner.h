@@ -21,7 +21,7 @@ enum class SocketTable {
 // end, as this process' user namespace names it. Reads at most 16 MiB of /proc; takes no lock and
 // waits for nobody. Thread-safe. Errors:
 //   NOT_FOUND          the other end is closed, or no socket of this network namespace
-//   UNAVAILABLE        the kernel does not tell, or the user has no number in this user namespace
+//   UNAVAILABLE        the kernel does not say, or the user has no number in this user namespace
 //   INVALID_ARGUMENT   `fd` is no connected TCP or Unix socket
 //
 // A TCP socket that its process has closed belongs to nobody: the kernel reports user 0 for it.

@@ -26,7 +26,7 @@ constexpr uint32_t kDefaultOverflowUser = 65534;
 std::optional<TcpSocket> ParseLine(absl::string_view line, absl::string_view local,
                                    absl::string_view remote) {
   enum Column { kLocal = 1, kRemote, kState, kUser = 7, kInode = 9 };
-  // Cheap, because most lines are not wanted.
+  // A cheap test first: most lines are of other sockets.
   if (!absl::StrContains(line, local) || !absl::StrContains(line, remote)) return std::nullopt;
   const std::vector<absl::string_view> columns = absl::StrSplit(line, ' ', absl::SkipEmpty());
   if (columns.size() <= kInode || columns[kLocal] != local || columns[kRemote] != remote) {
@@ -41,8 +41,7 @@ std::optional<TcpSocket> ParseLine(absl::string_view line, absl::string_view loc
   return found;
 }
 
-// Reads a file of the kernel's of at most 256 bytes; of a longer one, its beginning. Empty: it
-// cannot be read.
+// Returns the first 256 bytes of a file in /proc; empty if it cannot be read.
 std::string ReadShortFile(const char* path) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {};
@@ -82,7 +81,7 @@ std::optional<TcpSocket> SearchTable(const char* path, absl::string_view local,
       rest.remove_prefix(end + 1);
     }
     used = rest.size();
-    if (used == buffer.size()) return std::nullopt;  // no table of the kernel's
+    if (used == buffer.size()) return std::nullopt;  // a line this long is not the kernel's
     memmove(buffer.data(), rest.data(), used);
   }
   return std::nullopt;

@@ -18,9 +18,9 @@ struct TcpSocket {
   uint64_t inode = 0;
 };
 
-// Returns the socket whose ends are `local` and `remote`, in the words of the table at `path`
-// ("0100007F:1F90"). Sets `*readable` if there is none in the whole table. Reads at most 16 MiB.
-// Thread-safe.
+// Returns the socket between the addresses `local` and `remote`, in the notation of the table at
+// `path` ("0100007F:1F90"). If the table was read to its end and does not list it, sets `*readable`
+// to true and returns nullopt. Reads at most 16 MiB. Thread-safe.
 std::optional<TcpSocket> SearchTable(const char* path, absl::string_view local,
                                      absl::string_view remote, bool* readable);
 

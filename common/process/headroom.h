@@ -42,7 +42,7 @@ bool MappingIsLimited();
 bool HasMemory(uint64_t bytes);
 
 // Returns true if the limits on threads are so far away that no test is needed: the user cannot
-// have more threads than the whole machine. False: unknown; only creating a thread tells
+// have more threads than the whole machine. False: unknown; only creating a thread shows
 // (FreeThreads in worker_thread.h). Takes about 0.2 ms.
 bool SurelyHasThreads(uint64_t wanted);
 

@@ -57,25 +57,25 @@ ManifestCollector CollectorOf(const v1::CollectorState& state) {
 
 void FillGpus(const v1::Gpus& gpus, ManifestWorker* worker) {
   worker->gpus.clear();
-  for (const v1::Gpu& told : Bounded(gpus.gpus())) {
+  for (const v1::Gpu& message : Bounded(gpus.gpus())) {
     ManifestGpu gpu;
-    if (told.has_index()) gpu.index = told.index();
-    if (told.has_cuda_ordinal()) gpu.cuda_ordinal = told.cuda_ordinal();
-    gpu.name = Text(told.name());
-    gpu.uuid = Text(told.uuid());
-    gpu.pci_bus_id = Text(told.pci_bus_id());
-    if (told.compute_major() > 0) {
+    if (message.has_index()) gpu.index = message.index();
+    if (message.has_cuda_ordinal()) gpu.cuda_ordinal = message.cuda_ordinal();
+    gpu.name = Text(message.name());
+    gpu.uuid = Text(message.uuid());
+    gpu.pci_bus_id = Text(message.pci_bus_id());
+    if (message.compute_major() > 0) {
       gpu.compute_capability =
-          std::to_string(told.compute_major()) + "." + std::to_string(told.compute_minor());
+          std::to_string(message.compute_major()) + "." + std::to_string(message.compute_minor());
     }
-    if (told.memory_total_bytes() > 0) {
-      gpu.memory_total_bytes = told.memory_total_bytes();
-      gpu.memory_used_bytes = told.memory_used_bytes();
+    if (message.memory_total_bytes() > 0) {
+      gpu.memory_total_bytes = message.memory_total_bytes();
+      gpu.memory_used_bytes = message.memory_used_bytes();
     }
-    if (told.has_utilization()) gpu.utilization_percent = told.utilization_percent();
-    if (told.power_milliwatts() > 0) gpu.power_watts = told.power_milliwatts() / 1e3;
-    if (told.temperature_celsius() > 0) gpu.temperature_celsius = told.temperature_celsius();
-    gpu.failure = Text(told.failure());
+    if (message.has_utilization()) gpu.utilization_percent = message.utilization_percent();
+    if (message.power_milliwatts() > 0) gpu.power_watts = message.power_milliwatts() / 1e3;
+    if (message.temperature_celsius() > 0) gpu.temperature_celsius = message.temperature_celsius();
+    gpu.failure = Text(message.failure());
     worker->gpus.push_back(std::move(gpu));
   }
   worker->gpu_driver = Text(gpus.driver_version());

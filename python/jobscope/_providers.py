@@ -91,11 +91,11 @@ class _Adapter:
                 else:
                     session.add(result)
         except BaseException as error:  # pylint: disable=broad-except  # it would end one of the library's threads
-            return _told(error)
+            return _error_text(error)
         return None
 
 
-def _told(error):
+def _error_text(error):
     frames = traceback.extract_tb(error.__traceback__)
     # The deepest frame outside of this package: where the provider's author looks first.
     here = os.path.dirname(os.path.abspath(__file__))

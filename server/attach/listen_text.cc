@@ -80,7 +80,7 @@ bool IsNumericTaken(const char* address, int local_rank) {
   return taken;
 }
 
-// The server replaces the file of a socket on which nobody listens, so a bind tells nothing.
+// The server replaces the file of a socket on which nobody listens, so a bind shows nothing.
 bool IsUnixTaken(const char* path) {
   sockaddr_un address;
   memset(&address, 0, sizeof(address));

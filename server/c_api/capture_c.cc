@@ -73,8 +73,8 @@ absl::Status CheckRange(const char* name, int64_t value, int64_t low, int64_t hi
 }
 
 absl::Status CheckForked() {
-  // Before any lock of ours: in a child forked during the first call that lock would stay locked
-  // for ever.
+  // Precedes the first lock of jobscope: in a child that is forked during the first call, that lock
+  // would stay locked forever.
   InstallForkGuard();
   if (!InForkedChild()) return absl::OkStatus();
   return absl::AbortedError(
@@ -82,7 +82,7 @@ absl::Status CheckForked() {
       "spawn");
 }
 
-// Whether a capture may start. One that has started can be ended without all this.
+// Checks whether a capture may start. The end of a capture needs none of these checks.
 absl::Status CheckStart() {
   if (absl::Status forked = CheckForked(); !forked.ok()) return forked;
   if (absl::Status room = CheckRoomToEnter(); !room.ok()) return room;
@@ -166,7 +166,7 @@ absl::Status StopCapture(jobscope_capture_result* result) {
   absl::StatusOr<ProgrammaticResult> stopped = TheCapture().Stop();
   if (!stopped.ok()) return stopped.status();
   if (result == nullptr) return absl::OkStatus();
-  // An older caller's struct may end earlier.
+  // A caller that was compiled with an older header has a shorter struct.
   jobscope_capture_result full;
   std::memset(&full, 0, sizeof(full));
   full.size = std::min(result->size, sizeof(full));

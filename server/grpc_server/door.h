@@ -15,7 +15,7 @@ struct Door {
   using External = std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>;
 
   // Takes ownership of `fd`. Closes it if its peer is not admitted and `strangers` is null: with
-  // TLS there is no way to tell the reason.
+  // TLS there is no way to send the reason.
   void HandOver(int listener_fd, int fd, bool admitted) const;
 
   External open;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bounds of the acceptor.
+// Defines the limits of the acceptor.
 #ifndef SERVER_LISTEN_ACCEPTOR_LIMITS_H_
 #define SERVER_LISTEN_ACCEPTOR_LIMITS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The accepted connections, within a bound on their descriptors.
+// Holds the accepted connections, within a bound on their descriptors.
 #ifndef SERVER_LISTEN_CONNECTION_TABLE_H_
 #define SERVER_LISTEN_CONNECTION_TABLE_H_
 
@@ -32,7 +32,7 @@ struct Connection {
   size_t listener = 0;
   int own_fd = -1;
   int grpc_fd = -1;
-  ino_t inode = 0;  // of the socket: tells whether `grpc_fd` is still its number
+  ino_t inode = 0;  // of the socket: shows whether `grpc_fd` is still its number
   int64_t accepted_ns = 0;
   std::string peer;  // empty for a unix socket: its requests cannot be attributed
 };

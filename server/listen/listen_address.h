@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses and resolves the address on which a worker listens, and tells whether other hosts can
+// Parses and resolves the address on which a worker listens, and says whether other hosts can
 // reach it.
 #ifndef SERVER_LISTEN_LISTEN_ADDRESS_H_
 #define SERVER_LISTEN_LISTEN_ADDRESS_H_

@@ -75,7 +75,7 @@ bool LockBy(Process& process, absl::Time deadline)
   return true;
 }
 
-// Holds the mutex while it exists, and tells an exit handler which thread does.
+// Holds the mutex while it exists, and records for an exit handler which thread holds it.
 class ABSL_SCOPED_LOCKABLE ProcessLock {
  public:
   explicit ProcessLock(Process* process) ABSL_EXCLUSIVE_LOCK_FUNCTION(process->mutex)

@@ -34,8 +34,8 @@ class PublishedAddress {
     std::string address;
   };
 
-  // Not only used by the thread that made it: several start, stop and exit, one at a time, because
-  // the owner calls under its mutex (process_server.cc).
+  // Several threads use it, one at a time: those that start, stop and exit call under the mutex of
+  // the owner (process_server.cc).
   std::unique_ptr<DetachedCaller> caller_;
   std::optional<File> file_;
 };

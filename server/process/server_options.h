@@ -41,7 +41,7 @@ struct ServerOption {
   const char* variable;  // null: the environment cannot give it
   std::variant<std::string ServerOptions::*, bool ServerOptions::*, uint64_t ServerOptions::*>
       member;
-  // Of a number.
+  // For numbers only.
   uint64_t least = 0;
   uint64_t most = UINT64_MAX;
   uint64_t otherwise = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The settings with which the server of this process is started.
+// Determines the settings of a start of the server.
 #ifndef SERVER_PROCESS_START_SETTINGS_H_
 #define SERVER_PROCESS_START_SETTINGS_H_
 

@@ -40,7 +40,7 @@ namespace jobscope {
 namespace {
 
 constexpr uint64_t kDefaultRingsCapBytes = uint64_t{64} << 20;
-// What the recorder takes for a thread in addition to its records.
+// Memory of the recorder per thread, in addition to the records.
 constexpr uint64_t kRingPageBytes = 4096;
 // How many steps the recorder keeps.
 constexpr size_t kMaxSteps = 256;

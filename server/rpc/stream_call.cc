@@ -134,7 +134,7 @@ void StreamCall::HandleRead(unsigned events) {
   reading_ = false;
   if ((events & kReadFailed) != 0) {
     read_closed_ = true;
-    // Only IsCancelled tells the end of a broken stream from a client's closing.
+    // Only IsCancelled distinguishes a broken stream from one that the client has closed.
     if (!finish_sent_ && context_->IsCancelled()) Lose();
     if (!finished()) OnClientClosed();
     return;

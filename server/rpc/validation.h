@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the validations of both services share. Each validation converts what a peer sent into
-// session options, or returns INVALID_ARGUMENT that names field, value and range
+// Defines what the validations of both services share. Each validation converts a message of a peer
+// into session options, or returns INVALID_ARGUMENT that names field, value and range
 // (server/limits.h), or PERMISSION_DENIED that names one of the operator's ceilings
 // (server/rpc/ceilings.h). Pure functions: no clock, no environment, no log.
 #ifndef SERVER_RPC_VALIDATION_H_

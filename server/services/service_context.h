@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What both services of a server share.
+// Defines what both services of a server share.
 #ifndef SERVER_SERVICES_SERVICE_CONTEXT_H_
 #define SERVER_SERVICES_SERVICE_CONTEXT_H_
 

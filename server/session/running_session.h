@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The session that holds the slot of this process.
+// Describes the session that holds the slot of this process.
 #ifndef SERVER_SESSION_RUNNING_SESSION_H_
 #define SERVER_SESSION_RUNNING_SESSION_H_
 

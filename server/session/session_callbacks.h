@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session and its requester report to each other.
+// Declares what a session and its requester report to each other.
 #ifndef SERVER_SESSION_SESSION_CALLBACKS_H_
 #define SERVER_SESSION_SESSION_CALLBACKS_H_
 

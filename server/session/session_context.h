@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session shares with the threads of its collectors.
+// Defines what a session shares with the threads of its collectors.
 #ifndef SERVER_SESSION_SESSION_CONTEXT_H_
 #define SERVER_SESSION_SESSION_CONTEXT_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session is asked to do, after validation. Both services and programmatic captures create
-// one.
+// Defines the options of a session, after validation. Both services and programmatic captures
+// create them.
 #ifndef SERVER_SESSION_SESSION_OPTIONS_H_
 #define SERVER_SESSION_SESSION_OPTIONS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The session's own warnings about its recording, for the summary.
+// Collects the session's own warnings about its recording, for the summary.
 #ifndef SERVER_SESSION_SESSION_WARNINGS_H_
 #define SERVER_SESSION_SESSION_WARNINGS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contents of a session's summary: everything that is said about it besides its events.
+// Composes a session's summary: everything that a trace says about the session besides its events.
 #ifndef SERVER_SESSION_SUMMARY_H_
 #define SERVER_SESSION_SUMMARY_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One collector of this process, and the verb in which it hangs.
+// Holds one collector of this process, and the verb in which it hangs.
 #ifndef SERVER_TASKS_COLLECTOR_SLOT_H_
 #define SERVER_TASKS_COLLECTOR_SLOT_H_
 

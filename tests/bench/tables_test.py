@@ -32,9 +32,9 @@ class TablesTest(unittest.TestCase):
 
     def test_without_figures_the_page_stays_as_it_is(self):
         before = self.document.read_text(encoding="utf-8")
-        after, told = self.write()
+        after, printed = self.write()
         self.assertEqual(after, before)
-        self.assertEqual(told.count("stays as it is"), len(tables.TABLES))
+        self.assertEqual(printed.count("stays as it is"), len(tables.TABLES))
 
     def test_tables_of_a_run(self):
         figures.save(self.out / "capture_bench.json", "9 cores, Abacus", [
@@ -71,8 +71,8 @@ class TablesTest(unittest.TestCase):
         figures.save(self.out / "torch_collector_cost_bench.json", "over there", [
             figures.figure("all_reduce of one rank over gloo, more during a capture of level 1", "ns", [7000, 7500, 6000]),
         ])  # fmt: skip
-        text, told = self.write()
-        self.assertEqual(told, "")
+        text, printed = self.write()
+        self.assertEqual(printed, "")
         for row in (
             "9 cores, Abacus, Python 3.",
             "| overhead, step loop | ms | 3 | 11.000 [10.000, 12.000] | 22.000 [20.000, 24.000] | 2.00 |",

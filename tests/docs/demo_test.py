@@ -60,7 +60,7 @@ class Demo(unittest.TestCase):
     def test_make_runs_it(self):
         """The commands of the README, as far as a test of `make test` may go."""
         recipes = {}
-        # As a user's shell runs them: make tells its directory too where another make, such as that of `make test`, started it.
+        # As a user's shell runs them: a make that another make has started, such as that of `make test`, also prints its directory.
         shell = {name: value for name, value in os.environ.items() if name not in ("MAKELEVEL", "MAKEFLAGS", "MFLAGS")}
         for line in documents.block("README.md", "sh", "make demo").text.splitlines():
             command = line.partition("#")[0].split()

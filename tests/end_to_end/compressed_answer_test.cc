@@ -47,7 +47,7 @@ Result RunCapture(const std::string& verb, const std::string& address,
   return result;
 }
 
-TEST(Bombs, ACompressedAnswerIsNoStockWorker) {
+TEST(CompressionBombTest, ACompressedAnswerIsNoStockWorker) {
   const CompressingWorker hostile(48 * kMiB);
   for (const char* verb : {"check", "stop"}) {
     const Result result = RunCapture(verb, hostile.address());
@@ -58,7 +58,7 @@ TEST(Bombs, ACompressedAnswerIsNoStockWorker) {
   }
 }
 
-TEST(Bombs, ACompressedAnswerEndsACapture) {
+TEST(CompressionBombTest, ACompressedAnswerEndsACapture) {
   const CompressingWorker hostile(48 * kMiB);
   std::string logdir = ::testing::TempDir() + "/bombsXXXXXX";
   ASSERT_NE(mkdtemp(logdir.data()), nullptr);
@@ -71,7 +71,7 @@ TEST(Bombs, ACompressedAnswerEndsACapture) {
   std::filesystem::remove_all(logdir);
 }
 
-TEST(Bombs, AnOversizedAnswerIsCutShort) {
+TEST(CompressionBombTest, AnOversizedAnswerIsCutShort) {
   const OversizedWorker hostile(400 * kMiB);
   for (const char* verb : {"check", "stop"}) {
     const Result result = RunCapture(verb, hostile.address());
@@ -84,7 +84,7 @@ TEST(Bombs, AnOversizedAnswerIsCutShort) {
   }
 }
 
-TEST(Bombs, AnOversizedDescriptionEndsACaptureWithItsCause) {
+TEST(CompressionBombTest, AnOversizedDescriptionEndsACaptureWithItsCause) {
   const OversizedWorker hostile(8 * kMiB);
   std::string logdir = ::testing::TempDir() + "/bombsXXXXXX";
   ASSERT_NE(mkdtemp(logdir.data()), nullptr);

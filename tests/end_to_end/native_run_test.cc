@@ -341,7 +341,7 @@ TEST_F(NativeRunTest, LooksBackAndDumpsAtOnce) {
   EXPECT_EQ(static_cast<int64_t>(numbers.size()), *numbers.rbegin() - *numbers.begin() + 1);
 }
 
-// The client may have told it to, and the worker not have read that.
+// Waits until the worker records: it may not have read the client's command yet.
 bool AwaitRecording(const std::string& address) {
   const absl::Time limit = absl::Now() + absl::Seconds(20);
   while (absl::Now() < limit) {

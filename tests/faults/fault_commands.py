@@ -98,7 +98,7 @@ def _child(body):
 
 
 def do_fork(_, how):
-    """Exit code of a child that records, and then ends as told: exec, exit, _exit."""
+    """Exit code of a child that records, and then ends in this way: exec, exit, _exit."""
 
     def body():
         for step in range(1000):

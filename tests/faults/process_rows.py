@@ -70,7 +70,7 @@ def _client_killed_at_rename(suffix):
     return run
 
 
-# What gRPC says of a connection that is reset, by who sees it first.
+# gRPC's texts for a connection that was reset; they depend on which call notices it.
 BROKEN = "Socket closed|Connection reset|Broken pipe|Stream removed"
 OK, KILLED = Ending("ok", 0), Ending("none", -signal.SIGKILL)
 NOT_READY = Ending("timeout", 4, r"\Adid not become ready in time\Z")
@@ -111,7 +111,7 @@ FAULTS = {
     }),
     "client killed": (_client_signalled(signal.SIGKILL), {phase: [KILLED] for phase in PHASES}),
     "client stopped (SIGSTOP)": (_client_stopped, {
-        # What has come meanwhile and the client's own time limits are both there when it goes on.
+        # When the client continues, messages have arrived and its own time limits have expired: either may be processed first.
         "before arm": [NOT_READY, OK, Ending("failed", 4, r"its stream was lost before the start\Z")],
         "armed": [LATE, OK],
         "recording": [LATE, LATE_IN_PART, OK],

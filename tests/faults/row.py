@@ -12,7 +12,7 @@ from scene import HANG_S, HASTY_S, Late, check
 DELIVERED = ("ok", "truncated")
 
 
-# What a machine says that has too much to do, whatever the row is about.
+# A reason that only means that the machine is busy: removed from the texts of every row.
 _BUSY = re.compile(r"gc degraded: could not acquire the GIL[^;]*; garbage collections are recorded in part or not at all(; )?")
 
 
@@ -24,7 +24,7 @@ class Unsupported(Exception):
 class Ending:
     """How a capture may end. A row has several only where the fault races with the capture."""
 
-    # Of the worker in the manifest; "none": there is no manifest (the client was killed, or asked no worker).
+    # The outcome of the worker in the manifest; "none": no manifest (the client was killed, or asked no worker).
     outcome: str
     exit_code: int
     # A pattern of what the user reads: the worker's reason and warnings, or standard error. None: nothing is said.
@@ -50,7 +50,7 @@ class Row:
 
     def judge(self, client):
         """(outcome, what the user reads)."""
-        outcome, says = client.worker.get("outcome", "none"), told(client)
+        outcome, says = client.worker.get("outcome", "none"), texts_of(client)
         seen = f"exit {client.code}, {outcome}: {says or client.errors}"
         ending = next((one for one in self.endings if (one.outcome, one.exit_code) == (outcome, client.code)), None)
         check(ending, f"none of {self.endings}: {seen}")
@@ -68,8 +68,8 @@ class Row:
             raise Late(f"the client took {client.took_s:.1f} s, more than {within_s} s")
 
 
-def told(client):
-    """The reason, else warnings and the lines of standard error that tell of a fault."""
+def texts_of(client):
+    """The reason, else warnings and the lines of standard error that report a fault."""
     if client.worker.get("reason"):
         return _BUSY.sub("", client.worker["reason"])
     errors = [line for line in client.errors.splitlines() if re.match("(capture: |warning)", line)]

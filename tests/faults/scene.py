@@ -16,11 +16,11 @@ import workers
 import xspace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# What has not come by then hangs. The programs' own time limits are seconds; the rest is for a busy machine.
+# Time after which a program counts as hung. The programs' own time limits are seconds; the rest allows for a busy machine.
 HANG_S = 150
 # The same for captures with short time limits: theirs and the recording take 22 s at most.
 HASTY_S = 30
-# Of a capture that its phase must outlast, and of any other.
+# Duration of a capture in which the fault must hit, and of any other.
 LONG_MS, SHORT_MS = 6000, 300
 # gRPC starts some of its threads when it first needs them.
 _WORKER_THREADS = 3
@@ -28,7 +28,7 @@ _WORKER_MEMORY_KIB = 16 << 10  # resident, more than before: allocators keep som
 
 workers.DEADLINE_S = 900  # of a worker: rows end earlier
 
-# Of captures whose fault is a silence: they end by these. The others have the time that a busy machine takes.
+# Time limits of captures that end by them, because the fault is a silence. The others allow for a busy machine.
 _HASTY = ["--connect_timeout_ms=10000", "--resume_timeout_ms=2000", "--transfer_timeout_ms=4000"]
 _PATIENT = ["--connect_timeout_ms=60000", "--resume_timeout_ms=20000", "--transfer_timeout_ms=60000"]
 

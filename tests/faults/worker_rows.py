@@ -16,7 +16,7 @@ _USER = 1_000_000_000
 _RINGS_KIB = 64 << 10  # those of threads that have ended wait for the next threads
 
 
-def _told(*command, answer=None, duration_ms=3000):
+def _during(*command, answer=None, duration_ms=3000):
     """The worker does something in the middle of a capture."""
 
     def run(scene):
@@ -52,7 +52,7 @@ def _forked(how):
     """What a child records is not in the trace of its parent."""
 
     def run(scene):
-        client = _told("fork", how, answer=0)(scene)
+        client = _during("fork", how, answer=0)(scene)
         names = {event.name for event in _events(client)}
         check("forward" in names, f"no event of the parent is in its trace: {sorted(names)[:20]} {client.worker}")
         check("in a child" not in names, "events of the child are in the trace of its parent")
@@ -67,7 +67,7 @@ _OF_THE_MODULE = {"static constructor", "in a module", "inline function", "templ
 
 def _unloaded(scene):
     """What a library has recorded is in the trace, with its names, though the library has gone."""
-    client = _told("dlclose", os.environ["FAULTS_MODULE"], answer=0)(scene)
+    client = _during("dlclose", os.environ["FAULTS_MODULE"], answer=0)(scene)
     missing = _OF_THE_MODULE - {event.name for event in _events(client)}
     check(not missing, f"not in the trace: {sorted(missing)}: {client.worker}")
     return client
@@ -75,7 +75,7 @@ def _unloaded(scene):
 
 def _long_names(scene):
     """Names and texts are in the trace, cut; a cut text is flagged."""
-    client = _told("long_names", 1 << 20)(scene)
+    client = _during("long_names", 1 << 20)(scene)
     cut = [event for event in _events(client) if event.name == "n" * 127 and event.stats.get("text") == "n" * 120]
     check(cut, "no scope has the beginning of its name and text")
     check(all(event.stats.get("truncated_args") == 1 for event in cut), f"a cut text is not flagged: {cut[0].stats.keys()}")
@@ -173,11 +173,11 @@ ROWS = [
          Ending("refused", 4, r"\Acan't capture: the limit on address space \(ulimit -v\) leaves \d+ MiB"), quick=True),
     _row("no threads left", "before the capture", _before("take_threads"),
          Ending("refused", 4, r"raise the limit on (processes|threads) \(ulimit -u"), **_USER_OF_ITS_OWN),
-    _row("no descriptors left", "recording", _told("take_descriptors")),
-    _row("no memory left", "recording", _told("take_memory", 0), Ending("ok", 0, "degraded")),
-    _row("no threads left", "recording", _told("take_threads"), **_USER_OF_ITS_OWN),
+    _row("no descriptors left", "recording", _during("take_descriptors")),
+    _row("no memory left", "recording", _during("take_memory", 0), Ending("ok", 0, "degraded")),
+    _row("no threads left", "recording", _during("take_threads"), **_USER_OF_ITS_OWN),
     _row("4,096 threads", "before the capture", _before("threads", 4096, duration_ms=2000), _NO_RING, _STARVED, memory_kib=_RINGS_KIB),
-    _row("4,096 threads", "recording", _told("threads", 4096, duration_ms=6000), _NO_RING, _STARVED, memory_kib=_RINGS_KIB),
+    _row("4,096 threads", "recording", _during("threads", 4096, duration_ms=6000), _NO_RING, _STARVED, memory_kib=_RINGS_KIB),
     _row("names of 1 MiB", "recording", _long_names, quick=True),
     _row("100 random cancels", "all", _random_cancels),
 ] + [

@@ -63,7 +63,7 @@ FAULTS = {
 # What these expect depends on CUPTI's version: they run as it is on one without the newer functions, too.
 ALSO_OF_CUDA_12 = {"second_subscriber"}
 # These need CUDA's runtime or a driver: the runner skips them on the fake.
-REAL_ONLY = {"unprivileged_user", "no_device_is_told", "beside_the_runtime", "static_runtime", "named_library",
+REAL_ONLY = {"unprivileged_user", "no_device_is_reported", "beside_the_runtime", "static_runtime", "named_library",
              "loaded_already", "earlier_major", "train_loop_example", "gpu_counters",
              "torch_without_code", "torch_cuda_graph", "torch_capture_seconds", "torch_profiler_at_once", "torch_compiled", "torch_verdict", "torch_bound",
              "torch_step_time", "jax_without_code", "jax_step_time"}

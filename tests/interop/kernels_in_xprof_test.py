@@ -22,7 +22,7 @@ DETAILS = "regs:32 static_shared:0 dynamic_shared:4096 grid:128,1,1 block:256,1,
 
 
 def report_name(name):
-    """Of a name that is longer than the report's names its begin, and the 32-bit FNV-1a hash of all of it."""
+    """The name in the report. A longer one is cut, and ends in the 32-bit FNV-1a hash of the whole name."""
     if len(name) <= MAX_NAME_BYTES:
         return name
     value = 2166136261

@@ -43,17 +43,17 @@ class Loaders(case.InteropTest):
         program = processes.Process(command, env=env, may_write_files=True)
         self.addCleanup(program.kill)
         self.assertEqual(program.wait(120), 0, program.output())
-        told = json.loads(next(line for line in program.stdout().splitlines() if line.startswith("{")))
-        (path,) = pathlib.Path(told["run_directory"]).glob("*.xplane.pb")
+        result = json.loads(next(line for line in program.stdout().splitlines() if line.startswith("{")))
+        (path,) = pathlib.Path(result["run_directory"]).glob("*.xplane.pb")
         xprof = self.xprof()
         share = xprof.input_pipeline([path]).input_share()
-        truth = told["waited_s"] / told["took_s"]
-        self.assertGreater(truth, 0.3, told)
+        truth = result["waited_s"] / result["took_s"]
+        self.assertGreater(truth, 0.3, result)
         # A mark encloses what the loader measured, on a machine that may be busy with other work.
-        self.assertGreater(share, truth - 0.08, told)
-        self.assertLess(share, truth + 0.15, told)
+        self.assertGreater(share, truth - 0.08, result)
+        self.assertLess(share, truth + 0.15, result)
         # XProf leaves out the first and the last step.
-        self.assertAlmostEqual(xprof.overview([path]).step_ms() / (1000 * told["took_s"] / told["steps"]), 1, delta=0.15, msg=told)
+        self.assertAlmostEqual(xprof.overview([path]).step_ms() / (1000 * result["took_s"] / result["steps"]), 1, delta=0.15, msg=result)
 
     def python(self, loop, **environment):
         path = os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")])

@@ -16,7 +16,7 @@ class Failures(case.InteropTest):
     def outcomes(self):
         return {worker["address"]: worker["outcome"] for worker in self.manifest()["workers"]}
 
-    def assert_told_within(self, address, limit_s):
+    def assert_reported_within(self, address, limit_s):
         """By which of the client's time limits the worker's capture ended: on a busy machine that is later than the limit."""
         (worker,) = [worker for worker in self.manifest()["workers"] if worker["address"] == address]
         limit = re.search(r"within ([0-9.]+) ?s", worker["reason"])
@@ -33,7 +33,7 @@ class Failures(case.InteropTest):
         self.assertEqual(run.exit_code, 3, run.process.output())
         self.assertEqual(self.outcomes(), {frozen.address: "timeout", good.address: "ok"})
         self.assertRegex(run.table, rf"{frozen.address}\b.*timeout")
-        self.assert_told_within(frozen.address, 10)
+        self.assert_reported_within(frozen.address, 10)
         path = clients.only_run(self.logdir) / f"{good.file_stem}.xplane.pb"
         expectations.check_train_loop_trace(self, path, good.file_stem)
         # And it is not harmed: once it runs again, it is captured again.
@@ -118,7 +118,7 @@ class Failures(case.InteropTest):
         self.assertLess(time.monotonic() - began, 0.5 + 10)
         self.assertEqual(run.exit_code, 3, run.process.output())
         self.assertEqual(self.outcomes(), {address: "timeout", good.address: "ok"})
-        self.assert_told_within(address, 10)
+        self.assert_reported_within(address, 10)
 
     @case.again_if_busy
     def test_a_logdir_that_cannot_be_written_is_found_out_first(self):

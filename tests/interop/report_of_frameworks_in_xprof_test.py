@@ -23,7 +23,7 @@ PACKAGE = workers.BIN.parent / "python"
 JOBS = workers.PEERS / "framework_jobs.py"
 DEBIANS_PYTHON = "/usr/bin/python3"
 STEPS = 40
-# Of importing a framework, on a busy machine.
+# Time limit of a job, which imports a framework, on a busy machine.
 JOB_S = 110
 INPUT = 0  # StepClass::kInput in digests
 WITHIN = 0.01
@@ -130,7 +130,7 @@ class Frameworks(case.InteropTest):
 
     @case.again_if_busy
     def test_jax_captured(self):
-        # Of JAX's own events XProf shows none as an operator, so that its self time of a scope includes them.
+        # XProf shows none of JAX's own events as an operator, so its self time of a scope includes them.
         self.check(self.serve("jax"), True, [])
 
     @case.again_if_busy
@@ -151,7 +151,7 @@ class Frameworks(case.InteropTest):
 
     @case.again_if_busy
     def test_jax_recorded_by_itself(self):
-        # Of this trace XProf shows no operator, and no input: the loop waits between its steps.
+        # XProf shows no operator of this trace, and no input: the loop waits between its steps.
         self.check(self.record("jax"), False, [])
 
     @case.again_if_busy

@@ -22,7 +22,7 @@ FINE = os.environ.get("JOBSCOPE_TEST_FINE_LADDER") == "1"
 WITHOUT_SANITIZER = unittest.skipIf(os.environ.get("JOBSCOPE_TEST_SANITIZED"), "a sanitizer ends the process where memory is short")
 # The most that a start, a refusal, a stop, or a call takes. A call's time includes that of the program that makes it.
 MOST_S = 3
-# What has not come by then hangs. The library's own deadlines are a few seconds; the rest is for a busy machine.
+# Time after which the library counts as hung. Its own deadlines are a few seconds; the rest allows for a busy machine.
 HANG_S = 60
 NOT_SUPPORTED = 77
 RESOURCE_EXHAUSTED = 8

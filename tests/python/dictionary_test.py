@@ -31,7 +31,7 @@ class DictionaryTest(unittest.TestCase):
         self.assertEqual(len(xspace.named(events, "after")), 3)
         self.assertEqual(len(xspace.named(events, "made up 0")), 2)
         self.assertEqual(len(xspace.named(events, f"made up {ROOM - 1}")), 1)
-        # What found no room is there, under the name that says why.
+        # Events whose names found no room are recorded under a name that says why.
         self.assertEqual(len(xspace.named(events, "(dictionary full)")), MADE_UP - ROOM)
         info = _native.cache_info()
         self.assertLessEqual(info["kept_names"], 2048)

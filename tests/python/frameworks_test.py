@@ -146,7 +146,7 @@ class FrameworksTest(unittest.TestCase):
             said = self._hear("numpy", logdir)
         stats = said["stats"]
         self.assertEqual([stats[key] for key in ("f32", "f64", "i64", "flag")], [0.5, 0.25, -3, 1])
-        # Told by type, not read: reading may wait for a device.
+        # Reported by type, not by value: reading the value may wait for a device.
         for key in ("array", "tensor", "traced"):
             self.assertRegex(stats[key], "^<.*>$")
         self.assertEqual(said["loss"], [0.5, 1.5])

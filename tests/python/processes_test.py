@@ -365,7 +365,7 @@ class InterpreterTest(unittest.TestCase):
             self.assertRegex(line, "^refused: .*(main interpreter only|does not support loading in subinterpreters)")
         self.assertEqual(said["found"], 1)
 
-    def test_free_threaded_builds_are_told(self):
+    def test_free_threaded_builds_are_reported(self):
         """By what tells them from others."""
         self.assertFalse(sysconfig.get_config_var("Py_GIL_DISABLED"))
         self.assertTrue(jobscope._native.__file__.endswith("_native.abi3.so"))

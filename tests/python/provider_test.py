@@ -50,7 +50,7 @@ class Disk:
 
 
 def worker_serve(how):
-    """Serves with a provider that behaves as told."""
+    """Serves with a provider that behaves as the arguments say."""
 
     def works(session):
         return [("tick", session.begin_monotonic_ns, 1000)]
@@ -217,7 +217,7 @@ class ProviderTest(unittest.TestCase):
         self.assertEqual((found["events"], found["lost"]), (100_000 - self.outside(result), 0))
 
     def outside(self, result):
-        # Those beyond a window of some milliseconds.
+        # Returns the number of events outside the window of some milliseconds.
         self.assertGreater(self.collector(result)["events"], 1000)
         return 100_000 - self.collector(result)["events"]
 

@@ -64,7 +64,7 @@ def worker_disabled():
 def worker_attached(_logdir):
     """The library that was injected starts its server on a thread of its own, at about the time of the import."""
     recorded = workers.until(lambda: jobscope.step(1) is not jobscope.trace("idle"))
-    # What a program has that is not always run by `jobscope run`.
+    # A program has this call if it is not always started by `jobscope run`.
     server = jobscope.start_server("127.0.0.1:6009")
     workers.tell(step_is_recorded=recorded, running=bool(server), address=server.address, error=server.error)
 
@@ -367,7 +367,7 @@ class CaptureTest(unittest.TestCase):
                 with jobscope.capture(logdir):
                     jobscope.stop()
 
-    def test_nvtx_is_told_of_the_library(self):
+    def test_nvtx_gets_the_path_of_the_library(self):
         library = os.path.realpath(os.path.join(workers.PACKAGE, "lib", "libjobscope.so"))
         for begin in ("start", "capture_steps", "start_server"):
             with self.subTest(begin), tempfile.TemporaryDirectory() as logdir:

@@ -15,7 +15,7 @@ import unittest
 
 PACKAGE = os.environ.get("JOBSCOPE_TEST_PACKAGE", "")
 CLIENT = os.path.join(PACKAGE, "bin", "capture")
-# Of one worker.
+# Time limit of one worker.
 DEADLINE_S = 120
 
 

@@ -15,7 +15,7 @@ grpc::Status Unavailable(const std::string& text, const std::string& details = "
   return grpc::Status(grpc::StatusCode::UNAVAILABLE, text, details);
 }
 
-TEST(ServerEndedTest, IsToldByADetail) {
+TEST(ServerEndedTest, IsReportedByADetail) {
   const std::string details = ErrorDetails(ServerEnded());
   EXPECT_TRUE(IsServerEnded(Unavailable("whatever its text", details)));
   EXPECT_FALSE(IsServerEnded(Unavailable("connection reset by peer")));

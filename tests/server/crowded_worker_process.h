@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker in a process of its own, which does what a test says: tests/server/crowded_worker.cc.
+// Starts a worker in a process of its own, which a test controls: tests/server/crowded_worker.cc.
 #ifndef TESTS_SERVER_CROWDED_WORKER_PROCESS_H_
 #define TESTS_SERVER_CROWDED_WORKER_PROCESS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A real server on a real port, over a collector that does what a test says.
+// Starts a real server on a real port, over a collector that a test controls.
 #ifndef TESTS_SERVER_SERVICE_FIXTURE_H_
 #define TESTS_SERVER_SERVICE_FIXTURE_H_
 

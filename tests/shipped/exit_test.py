@@ -8,11 +8,10 @@ import time
 import harness
 
 UNAVAILABLE = 14
-# What a capture that is ended by the process's leaving may cost it: 2 s to deliver, and a busy machine. The capture itself would
-# take longer.
+# Time limit of an exit that ends a capture: 2 s for the delivery, the rest for a busy machine. The capture itself would take longer.
 LEAVE_S = 30
 CAPTURE = ("profile", "60000")
-# Of the second that a process gives to the delivery at its exit.
+# Part of the second that a process allows for the delivery at its exit.
 DELIVERY_S = 0.5
 
 

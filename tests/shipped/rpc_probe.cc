@@ -138,13 +138,13 @@ int Profile(const std::shared_ptr<grpc::Channel>& channel, int64_t duration_ms,
     done = true;
     changed.notify_all();
   });
-  // Tells when the capture really runs, for tests that want to do something in the middle of it.
+  // Reports when the capture runs, for tests that act in the middle of it.
   const auto native = jobscope::v1::Profiler::NewStub(channel);
   std::unique_lock<std::mutex> lock(mutex);
-  bool told = false;
-  while (
-      !changed.wait_for(lock, std::chrono::milliseconds(told ? 1000 : 10), [&] { return done; })) {
-    if (told) continue;
+  bool reported = false;
+  while (!changed.wait_for(lock, std::chrono::milliseconds(reported ? 1000 : 10),
+                           [&] { return done; })) {
+    if (reported) continue;
     grpc::ClientContext describe;
     SetDeadline(&describe, 1000);
     jobscope::v1::DescribeResponse worker;
@@ -152,7 +152,7 @@ int Profile(const std::shared_ptr<grpc::Channel>& channel, int64_t duration_ms,
     const bool answered = native->Describe(&describe, {}, &worker).ok();
     lock.lock();
     if (answered && worker.busy().state() == "recording") {
-      told = true;
+      reported = true;
       std::cout << "recording" << std::endl;
     }
   }

@@ -15,7 +15,7 @@ BUILD = os.environ["JOBSCOPE_TEST_BUILD"]
 PARTS = [os.path.join(BUILD, path) for path in ("shipped/libjobscope.so", "shipped/libjobscope_trace.so.0", "shipped/libjobscope_attach.so")]
 PARTS += filter(os.path.exists, (os.path.join(BUILD, path) for path in ("portable/capture", "python/jobscope/_native.abi3.so")))
 WITH_GRPC = {"libjobscope.so", "capture"}
-# Of Debian's archives the package that holds them; of those that are compiled again, the source package.
+# The packages that contain Debian's archives, and the source packages of those that are compiled again.
 BINARY_PACKAGES = ("libgrpc-dev", "libgrpc++-dev", "libssl-dev", "libc-ares-dev", "zlib1g-dev")
 SOURCE_PACKAGES = {"abseil": "libabsl-dev", "protobuf": "libprotobuf-dev", "re2": "libre2-dev"}
 

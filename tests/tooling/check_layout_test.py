@@ -29,7 +29,7 @@ class CheckLayoutTest(unittest.TestCase):
         self.assertRegex(found("common/net/endpoint.cc", "tests/common/endpoint_test.cc")[0], "belongs into tests/common/net/$")
 
     def test_names_that_name_no_subject(self):
-        # Of a theme, and of two subjects.
+        # Named after a theme, and after two subjects.
         self.assertEqual(found("server/a/record.cc", "client/b/record.cc", "tests/server/record_test.cc", "tests/server/late_test.cc"), [])
 
     def test_an_empty_tree_is_an_error(self):

@@ -20,7 +20,7 @@ echo "90% tests passed"
 if [[ $1 == test ]]; then printf 'The following tests did not run:\\n\\t  7 - users_test (Skipped)\\n\\t112 - with space (Not Run)\\n'; fi
 if [[ $1 == $FAILS ]]; then printf 'The following tests FAILED:\\n\\t  8 - other_test (Failed)\\n' >&2; exit 2; fi
 """
-# Of a test of GoogleTest.
+# The log of a GoogleTest program.
 LOG_OF_GTEST = """Start testing: Nov 26 10:01 UTC
 ----------------------------------------------------------
 1/2 Testing: socket_test
@@ -37,7 +37,7 @@ there is no IPv6 here
 [  SKIPPED ] SocketTest.V6
 <end of output>
 """
-# Of one of unittest, and of the fault matrix.
+# The log of a unittest program, and of the fault matrix.
 LOG_OF_PYTHON = """2/2 Testing: limits
 2/2 Test: limits
 test_memory (__main__.LadderTest.test_memory) ... ok

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much of each parser of foreign bytes its fuzzer has reached, in lines.
+"""Reports how many of the lines of each parser of foreign bytes its fuzzer has reached.
 
 usage: fuzz_coverage.py FUZZER_DIRECTORY [--lines] [--write]
        fuzz_coverage.py FUZZER_DIRECTORY --check
 
-Reads what the fuzzers have counted when fuzz.sh ran them (coverage/*.profraw, and *.stats: how often and for how long), and the parsers that each was declared for
+Reads the counts that the fuzzers wrote when fuzz.sh ran them (coverage/*.profraw, and *.stats: how often and for how long), and the parsers that each was declared for
 (fuzzers.txt; jobscope_fuzzer in cmake/JobscopeTargets.cmake). --lines prints the lines not reached, --write writes the table of
 docs/reliability.md. Exits with 1 if a parser is below 85 %. --check: whether that table has each parser that was declared, and no
 other; it needs fuzzers.txt alone. Fuzzers that did not run keep their rows.
@@ -31,7 +31,7 @@ def declared(directory):
 
 
 def export(directory, fuzzer):
-    """What llvm-cov knows of each file in the fuzzer, by its path: a summary, and segments of the source."""
+    """{path: what llvm-cov reports of the file: a summary, and segments of the source} for the sources of the fuzzer."""
     raw = directory / "coverage" / f"{fuzzer}.profraw"
     if not raw.exists():
         sys.exit(f"fuzz_coverage: no {raw}: run tests/tooling/fuzz.sh first")

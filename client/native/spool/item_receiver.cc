@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kMaxBodyBytes = uint64_t{64} << 20;
 // Memory of the index (common/xspace/assemble/item_index), in vectors grown by doubling: a view and
 // a segment per item. A names item has no segment, but 16 bytes per name, which takes at least 4.
-// Of other parsed items, at most 40 bytes per byte (an empty ThreadLoss).
+// Other parsed items take at most 40 bytes per byte (an empty ThreadLoss).
 constexpr uint64_t kIndexBytesPerItem = 256;
 constexpr uint64_t kIndexBytesPerNamesItem = 64;
 constexpr uint64_t kIndexBytesPerNamesByte = 8;

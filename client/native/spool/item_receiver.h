@@ -109,7 +109,7 @@ class ItemReceiver {
   const uint64_t max_trace_bytes_;
   const ReceiveLimits limits_;
   ReceivedItems received_;
-  // Of the spool, and of all, when the disk's space was last checked.
+  // The bytes in the spool, and all received bytes, when the disk's space was last checked.
   uint64_t checked_bytes_ = 0;
   uint64_t all_checked_bytes_ = 0;
   Partial partial_;

@@ -17,7 +17,7 @@ inline constexpr char kCaptureMethod[] = "/jobscope.v1.Profiler/Capture";
 inline constexpr char kFetchMethod[] = "/jobscope.v1.Profiler/Fetch";
 inline constexpr char kSyncClockMethod[] = "/jobscope.v1.Profiler/SyncClock";
 
-// The two streams that carry items have equal requests, in messages of their own.
+// The two streams that carry items. Their requests have the same meaning, but different types.
 enum class ItemStream { kCapture, kFetch };
 
 std::string ArmBytes(const ArmCall& call);

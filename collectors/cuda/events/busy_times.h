@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The times at which one timeline of a GPU has events.
+// Records at which times a timeline of a GPU has events.
 #ifndef COLLECTORS_CUDA_EVENTS_BUSY_TIMES_H_
 #define COLLECTORS_CUDA_EVENTS_BUSY_TIMES_H_
 

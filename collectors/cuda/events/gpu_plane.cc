@@ -139,7 +139,7 @@ GpuPlane::Lane* GpuPlane::LaneOf(const TimedActivity& timed, uint32_t contents) 
 }
 
 void GpuPlane::KernelStats(const Activity& kernel) {
-  // Not with absl::StrFormat, which ends the program if memory runs out.
+  // Does not use absl::StrFormat, which ends the program if memory runs out.
   std::string details =
       absl::StrCat("regs:", kernel.registers, " static_shared:", kernel.static_shared_bytes,
                    " dynamic_shared:", kernel.dynamic_shared_bytes, " grid:", kernel.grid[0], ",",

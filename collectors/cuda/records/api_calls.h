@@ -46,8 +46,8 @@ class ApiCalls {
   ApiCalls(const ApiCalls&) = delete;
   ApiCalls& operator=(const ApiCalls&) = delete;
 
-  // Returns the function of a callback id; "other CUDA calls" beyond kMaxCalls. It stays where it
-  // is for as long as this object lives.
+  // Returns the function of a callback id; "other CUDA calls" beyond kMaxCalls. The reference stays
+  // valid as long as this object.
   const ApiCall& Of(bool driver, uint32_t id);
 
  private:

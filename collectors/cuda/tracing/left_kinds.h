@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The record kinds that stay enabled after a capture.
+// Tracks the record kinds that stay enabled after a capture.
 #ifndef COLLECTORS_CUDA_TRACING_LEFT_KINDS_H_
 #define COLLECTORS_CUDA_TRACING_LEFT_KINDS_H_
 

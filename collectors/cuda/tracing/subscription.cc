@@ -20,13 +20,13 @@ namespace {
 // Part of Begin's 3 s: PyTorch's profiler takes a second on first use.
 constexpr absl::Duration kKinetoTimeout = absl::Seconds(2);
 
-// Returns the subscriber's name in what CUPTI tells of it, "CUPTI for <name>"; empty if it has
-// none, which CUPTI 13.0 to 13.5 tell as "CUPTI for <not provided>".
-std::string SubscriberName(absl::string_view told) {
-  told = absl::StripAsciiWhitespace(told);
-  if (!absl::ConsumePrefix(&told, "CUPTI for")) absl::ConsumePrefix(&told, "CUPTI");
-  told = absl::StripAsciiWhitespace(told);
-  return told == "<not provided>" ? "" : std::string(told);
+// Returns the name in CUPTI's description of a subscriber, "CUPTI for <name>"; empty if it has no
+// name, which CUPTI 13.0 to 13.5 describe as "CUPTI for <not provided>".
+std::string SubscriberName(absl::string_view description) {
+  description = absl::StripAsciiWhitespace(description);
+  if (!absl::ConsumePrefix(&description, "CUPTI for")) absl::ConsumePrefix(&description, "CUPTI");
+  description = absl::StripAsciiWhitespace(description);
+  return description == "<not provided>" ? "" : std::string(description);
 }
 
 void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* data) {

@@ -25,8 +25,8 @@ std::atomic<bool> shutting_down{false};
 // os.fork: the fork, with the GIL, would wait for the pause until that expires.
 constexpr int kFirstMinorThatForksWithTheLock = 13;
 
-// Returns one word in a page that the kernel wipes in every child, however it is forked. Without
-// support for this (kernels before 4.14), children are not distinguished from their parents.
+// Returns a word that is 1 in this process and 0 in every child, however it is forked: the kernel
+// wipes its page there. Without support for this (kernels before 4.14), it is 1 in children, too.
 const std::atomic<uint32_t>* MakeAlive() {
   static std::atomic<uint32_t> fallback{1};
   const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -54,7 +54,7 @@ Object* OnExit(Object* self, Object*) {
   return self;  // self is None
 }
 
-MethodDefinition on_exit_method = {"jobscope_leave", &OnExit, kMethodVarargs, nullptr};
+MethodDefinition on_exit_method = {"jobscope_on_exit", &OnExit, kMethodVarargs, nullptr};
 
 // Returns "file.py:12" for the innermost frame of `file` in the traceback; empty if there is none.
 std::string PlaceIn(const Api& api, Object* traceback, std::string_view file) {
@@ -103,12 +103,12 @@ void WatchShutdown(const Api& api) {
   if (watched) return;
   watched = true;
   const Ref atexit(api, api.Import_ImportModule("atexit"));
-  const Ref enlist(api, atexit ? api.Object_GetAttrString(atexit.get(), "register") : nullptr);
+  const Ref add(api, atexit ? api.Object_GetAttrString(atexit.get(), "register") : nullptr);
   Object* const function = api.CFunction_NewEx(&on_exit_method, api.none, nullptr);
   const Ref arguments(api, api.Tuple_New(1));
-  if (enlist && arguments && function != nullptr) {
+  if (add && arguments && function != nullptr) {
     api.Tuple_SetItem(arguments.get(), 0, function);
-    const Ref result(api, api.Object_CallObject(enlist.get(), arguments.get()));
+    const Ref result(api, api.Object_CallObject(add.get(), arguments.get()));
   }
   api.Err_Clear();
 }
@@ -146,8 +146,8 @@ std::string TakeException(const Api& api, std::string_view file) {
   std::string text = name ? TextOf(api, name.get()) : "Exception";
   const Ref message(api, value == nullptr ? nullptr : api.Object_Str(value));
   if (message) {
-    if (const std::string said = TextOf(api, message.get()); !said.empty()) {
-      absl::StrAppend(&text, ": ", said);
+    if (const std::string detail = TextOf(api, message.get()); !detail.empty()) {
+      absl::StrAppend(&text, ": ", detail);
     }
   }
   api.Err_Clear();

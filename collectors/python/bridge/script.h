@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python source that calls native functions and is called by them.
+// Loads Python source that calls native functions and is called by them.
 #ifndef COLLECTORS_PYTHON_BRIDGE_SCRIPT_H_
 #define COLLECTORS_PYTHON_BRIDGE_SCRIPT_H_
 

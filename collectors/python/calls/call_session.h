@@ -33,7 +33,7 @@ struct TracedThread {
 
   uint32_t index = 0;
   int64_t tid = 0;
-  // It ran Python code at the begin: a call that ends while no other one is open was open then.
+  // It ran Python code at the start: a call that ends while no other one is open was open then.
   bool early = false;
   bool over = false;  // its open calls are written, so that it records no more
   std::vector<Call> calls;
@@ -69,9 +69,9 @@ class CallSession {
   // Stops recording permanently.
   void Deactivate() { phase_.store(Phase::kOver, std::memory_order_relaxed); }
 
-  // Starts recording; the threads with these idents are in calls, which their ends will tell, or
-  // WriteOpen. Requires the GIL. False: the session was deactivated before, because it no longer
-  // waited for the GIL.
+  // Starts recording. The threads with these idents are inside calls: those are recorded when they
+  // end, or by WriteOpen. Requires the GIL. False: the session was deactivated before, because it
+  // no longer waited for the GIL.
   bool Activate(const Limits& limits, const std::vector<uint64_t>& idents);
   // Records that the calling thread enters or leaves a call of this code object. Throws nothing:
   // stops recording permanently if memory runs out.
@@ -91,7 +91,7 @@ class CallSession {
   uint64_t short_calls() const { return short_.load(std::memory_order_relaxed); }
   uint64_t too_deep() const { return too_deep_.load(std::memory_order_relaxed); }
   uint64_t threads_refused() const { return refused_.load(std::memory_order_relaxed); }
-  // Calls that are missing, because a call around them ended first, or nothing told their begin.
+  // Calls that are missing because a call around them ended first, or their start was not seen.
   uint64_t unpaired() const { return unpaired_.load(std::memory_order_relaxed); }
   // Threads whose outermost open calls are missing, because of the length of their stacks.
   uint64_t threads_cut() const { return cut_.load(std::memory_order_relaxed); }

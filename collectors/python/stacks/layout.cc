@@ -8,6 +8,7 @@
 namespace jobscope::python {
 namespace {
 
+// Also of 3.10.
 Layout Layout39() {
   Layout layout;
   layout.threads_head = 8;
@@ -80,7 +81,7 @@ constexpr TableGroups kGroups314 = {22, 5, 31, 39};
 constexpr TableGroups kGroups315 = {22, 8, 39, 47};
 
 // Returns by how many bits the state of a text is shifted: some releases of 3.14 have the format of
-// 3.13, others a wider first field, and the table does not say which. Read off an ASCII text.
+// 3.13, others a wider first field, and the table does not say which. An ASCII text shows it.
 std::optional<unsigned> TextKindShift(const Api& api, size_t text_state) {
   constexpr unsigned kOneByteCompactAscii = 1 | 1 << 3 | 1 << 4;
   const Ref text(api, api.Unicode_DecodeUTF8("ascii", 5, "strict"));

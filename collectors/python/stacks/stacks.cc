@@ -17,7 +17,7 @@ constexpr int kFirstWithLocksOfTheirOwn = 12;
 
 // Time limit for comparing stacks read without the GIL with Python's own.
 constexpr absl::Duration kCheckBudget = absl::Microseconds(200);
-// Of a thread that ended before its name was known.
+// The name of a thread that ended before its own name was known.
 constexpr const char* kUnknownName = "thread";
 
 // Disables Python's garbage collector while it lives. The GIL is held throughout, so the program
@@ -88,8 +88,9 @@ bool StackReader::CheckRaw() {
     RawStack raw;
     if (thread == threads_.end() || !raw_->ReadStack(*thread, &raw)) return false;
     if (raw.cut) raw.ids.push_back(CodeTable::kMoreFrames);
-    const ThreadStack told = ReadStack(ident, key, frame);
-    if (!std::equal(raw.ids.rbegin(), raw.ids.rend(), told.frames.begin(), told.frames.end(),
+    const ThreadStack with_gil = ReadStack(ident, key, frame);
+    if (!std::equal(raw.ids.rbegin(), raw.ids.rend(), with_gil.frames.begin(),
+                    with_gil.frames.end(),
                     [](uint32_t id, const StackFrame& at) { return id == at.code; })) {
       return false;
     }

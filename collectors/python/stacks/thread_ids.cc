@@ -27,7 +27,7 @@ int64_t TidOfPthread(uint64_t pthread) {
   const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   for (const uint64_t address : {pthread, pthread + kDescriptorBytes}) {
     unsigned char resident = 0;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is an address, as Python tells it.
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is an address, from Python.
     if (mincore(reinterpret_cast<void*>(address & ~(page_bytes - 1)), 1, &resident) != 0) return 0;
   }
   clockid_t clock = 0;
@@ -38,7 +38,7 @@ int64_t TidOfPthread(uint64_t pthread) {
 std::optional<size_t> OffsetOfTid(const std::vector<uint64_t>& pthreads) {
   const auto id_at = [](uint64_t pthread, size_t offset) {
     int32_t id = 0;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is an address, as Python tells it.
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is an address, from Python.
     std::memcpy(&id, reinterpret_cast<const char*>(pthread) + offset, sizeof(id));
     return int64_t{id};
   };

@@ -21,13 +21,13 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "server", "attach"), os.path.join(HERE, "..", "..", "python")]
 
-# What is injected per step: as much as a step takes, and at least this. The kernel gives a CPU away for some ms at a time.
+# Minimum of the time injected per step, which is otherwise as long as a step. The kernel assigns a CPU for some ms at a time.
 MIN_MS = 25
-# Steps by which the time of a step is measured.
+# Number of steps from which the time of a step is measured.
 MEASURED_STEPS = 10
-# Of one case, until one of them is not disturbed.
+# Attempts per case, until one is not disturbed.
 ATTEMPTS = 4
-# Of the cases, how many must prove something.
+# Share of the cases in which an attempt must not be disturbed, and share of those whose verdict must be right.
 MIN_JUDGED = 0.8
 MIN_RIGHT = 0.95
 CLEAN_RUNS_PER_FALSE_ALARM = 20

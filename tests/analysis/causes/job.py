@@ -12,7 +12,7 @@ import attached  # of tests/server/attach
 import preference
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Of one command to all ranks, on a machine that is busy with something else.
+# Time limit of one command to all ranks, on a busy machine.
 ANSWER_S = 300
 STEPS = 40
 # Processes that compute on the CPU of the rank from which CPU is taken. More than ranks that share the other CPUs of a small machine.

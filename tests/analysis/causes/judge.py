@@ -14,7 +14,7 @@ CLASSES = {
     "loader": "input", "host": "host", "gc": "garbage_collection", "cpu": "not_running", "sleep": "unexplained", "lock": "unexplained",
     "link": "transfer", "compile": "compilation",
 }  # fmt: skip
-# What the report must find of time that was injected.
+# Share of the injected time that the report must find.
 MIN_FOUND = 0.5
 # Another cause, as a part of the injected one, from which on a run is disturbed.
 DISTURBS = 0.5

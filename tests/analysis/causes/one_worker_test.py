@@ -122,7 +122,7 @@ class OneWorker(attached.TestCase):
         (address,) = self.wait_for_addresses(1).values()
         return process, address
 
-    def told(self, process, mode):
+    def step_time_s(self, process, mode):
         """The time of a step, once it is in that mode."""
         process.say(mode)
         return float(process.hear())
@@ -130,15 +130,15 @@ class OneWorker(attached.TestCase):
     def check_python(self, program, data, mark, compiles, advice):
         process, address = self.start(program, data, mark)
         with self.subTest("input"):
-            report = self.report(address, self.told(process, "input"))
+            report = self.report(address, self.step_time_s(process, "input"))
             verdict = self.assert_bound(report, "input")
             self.assertIn("prefetch", verdict["advice"])
         with self.subTest("host"):
-            report = self.report(address, self.told(process, "host"))
+            report = self.report(address, self.step_time_s(process, "host"))
             verdict = self.assert_bound(report, "host")
             self.assertTrue(verdict["names"], verdict)
         with self.subTest("compilation"):
-            report = self.report(address, self.told(process, "compile"))
+            report = self.report(address, self.step_time_s(process, "compile"))
             verdict = self.assert_bound(report, "compilation")
             self.assertIn(compiles, " ".join(verdict["names"]))
             self.assertIn(advice, verdict["advice"])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of workers: what the page and the JSON tell of each.
+// The table of workers, in the page and in the JSON.
 #include "analysis/output/html_workers.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +81,7 @@ TEST_F(WorkersTableTest, LossesHaveTheirCauses) {
   EXPECT_THAT(SectionOf(folder.path()), HasSubstr(cells));
 }
 
-// As the worker's own trace has them, which is copied without its manifest.
+// The worker's trace was copied without its manifest: its own summary has the losses.
 TEST_F(WorkersTableTest, LossesOfATraceAlone) {
   tensorflow::profiler::XSpace space;
   ASSERT_TRUE(space.ParseFromString(Trace().Bytes()));

@@ -109,7 +109,7 @@ TEST_F(WaitsWithinTheStepTest, AreCausedByNobody) {
   EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("they wait within the step"));
 }
 
-TEST_F(WaitsWithinTheStepTest, AreToldAsTheNextClassToo) {
+TEST_F(WaitsWithinTheStepTest, AreReportedAsTheNextClassToo) {
   const json verdict =
       Verdict([](int rank, int step,
                  int part) { return ((rank + part) % 4 < 2 ? 5.2 : 9) + 0.1 * Jitter(rank, step); },

@@ -164,7 +164,7 @@ TEST_F(RareTest, ALongTransferIsCountedWhereItsCauseIsNotKnown) {
   EXPECT_THAT(verdict.value("why_undecidable", ""), HasSubstr("members are not recorded"));
 }
 
-TEST_F(RareTest, OfDifferentNumbersOfStepsNoneIsTold) {
+TEST_F(RareTest, OfDifferentNumbersOfStepsNoneIsReported) {
   for (int rank = 0; rank < 2; ++rank) {
     TraceFile trace;
     for (int step = 0; step < 40 * (rank + 1); ++step) {

@@ -42,7 +42,7 @@ TEST_F(CaptureTest, OneKilledWhileItRecords) {
   EXPECT_EQ(manifest["workers"][1]["attempts"], 1);
 }
 
-TEST_F(CaptureTest, OneStoppedWhileItRecordsIsToldWithinTenSeconds) {
+TEST_F(CaptureTest, OneStoppedWhileItRecordsIsReportedWithinTenSeconds) {
   FakeWorker ok({});
   for (const char* kind : {"native", "stock"}) {
     ExpectWithin(absl::Seconds(11), [&] {

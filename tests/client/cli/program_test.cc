@@ -96,7 +96,7 @@ TEST_F(ProgramTest, AResultThatCannotBePrintedIsNoSuccess) {
   EXPECT_EQ(check->Wait(), 1);
 }
 
-TEST_F(ProgramTest, TooFewDescriptorsAreToldBeforeAnybodyIsAsked) {
+TEST_F(ProgramTest, TooFewDescriptorsAreReportedBeforeAnybodyIsAsked) {
   const std::string many = "--service_addr=127.0.0.[1-30]:9 --session_id=r --logdir=";
   const std::unique_ptr<Subprocess> capture = Shell("ulimit -n 64", many + logdir_.path() + "/new");
   EXPECT_EQ(capture->Wait(), 2) << capture->err();

@@ -43,7 +43,7 @@ TEST(ClockGroups, ALopsidedPathToTheOwnHostDoesNotMatter) {
   EXPECT_LE(clocks[0].estimate->uncertainty_ns, 1'000u);
 }
 
-TEST(ClockGroups, IdsThatLieAreNotBelieved) {
+TEST(ClockGroups, WrongIdsAreNotUsed) {
   std::vector<MeasuredClock> clocks = {Measured("own", 7'000 * kMs, kMs), Measured("a", 0, kMs),
                                        Measured("a", 10 * kMs, kMs)};
   CombineClocks("own", &clocks);

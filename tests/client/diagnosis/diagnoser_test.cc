@@ -143,7 +143,7 @@ TEST(Diagnosis, WorkerWantsACertificate) {
               {"does not accept our certificate", "signed by \"another CA\"", "jobscope trial CA"});
 }
 
-TEST(Diagnosis, TwoFaultsAreBothTold) {
+TEST(Diagnosis, TwoFaultsAreBothReported) {
   const Server server(ServerTls("expired", true));
   ExpectCause(server.endpoint(), Tls(), {"has expired", "requires a client certificate"});
 }

@@ -228,7 +228,7 @@ TEST_F(FanOutStartTest, AllRecordTheSameSteps) {
   EXPECT_TRUE(arms(0)[0].by_steps);
 }
 
-TEST_F(FanOutStartTest, OneWorkerIsToldItsStepsAheadOfTime) {
+TEST_F(FanOutStartTest, OneWorkerGetsItsStepsAheadOfTime) {
   options_.steps = StepsWanted{5, std::nullopt};
   options_.max_duration = absl::Seconds(10);
   std::vector<Script> scripts;
@@ -265,7 +265,7 @@ TEST_F(FanOutStartTest, WorkersWithoutStepsFallBackToTime) {
 }
 
 // As of a program that always says 0, beside others that count.
-TEST_F(FanOutStartTest, WorkersWhoseNumbersDoNotRiseAreToldOrdinals) {
+TEST_F(FanOutStartTest, WorkersWhoseNumbersDoNotRiseGetOrdinals) {
   options_.steps = StepsWanted{5, std::nullopt};
   options_.max_duration = absl::Seconds(10);
   Script repeats = WithSteps(0, absl::Milliseconds(10));

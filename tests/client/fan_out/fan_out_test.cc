@@ -140,7 +140,7 @@ TEST_F(FanOutTest, ASilentOneHoldsTheOthersNoLongerThanTheGatherTime) {
   EXPECT_EQ(hangs_->by_limit, 0);
 }
 
-TEST_F(FanOutTest, BusyIsRetriedAndThenTold) {
+TEST_F(FanOutTest, BusyIsRetriedAndThenReported) {
   Script busy;
   busy.busy = true;
   const std::vector<WorkerResult> results = Run({busy});
@@ -171,7 +171,7 @@ TEST_F(FanOutTest, RefusedToArmBecauseBusyIsRetried) {
   EXPECT_EQ(results[1].account.attempts, 3);
 }
 
-TEST_F(FanOutTest, RefusedToArmForGoodIsTold) {
+TEST_F(FanOutTest, RefusedToArmForGoodIsReported) {
   Script refuses;
   refuses.arm = [](int) { return Status(StatusCode::PERMISSION_DENIED, "not you"); };
   const std::vector<WorkerResult> results = Run({refuses, Script()});

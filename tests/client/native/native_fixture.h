@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A NativeWorker under test, and everything that it tells.
+// Holds a NativeWorker under test, and records everything that it reports.
 #ifndef TESTS_CLIENT_NATIVE_NATIVE_FIXTURE_H_
 #define TESTS_CLIENT_NATIVE_NATIVE_FIXTURE_H_
 
@@ -30,7 +30,7 @@
 
 namespace jobscope {
 
-// What a worker told. Waits, where a test wants to know something, as long as any of it may take.
+// Records the events of a worker. Functions that return one wait for it, for at most kTimeout.
 class NativeLog {
  public:
   static constexpr absl::Duration kTimeout = absl::Seconds(30);

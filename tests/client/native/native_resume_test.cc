@@ -193,16 +193,16 @@ TEST_F(NativeResumeTest, ADiskThatHangsIsWaitedForIdly) {
   EXPECT_FALSE(log_->AwaitEnded().ok());
 }
 
-TEST_F(NativeResumeTest, AStopIsToldOverAStreamThatIsTakenUpAgain) {
+TEST_F(NativeResumeTest, AStopIsSentOverAResumedStream) {
   FakeNativeWorker::Script script = Breaking(40, Cut);
   absl::Notification stopped;
-  bool told = false;
-  script.fetch = [this, &stopped, &told](FakeFetch* fetch, int) {
+  bool reported = false;
+  script.fetch = [this, &stopped, &reported](FakeFetch* fetch, int) {
     const size_t wanted = Resume(fetch);
     fetch->SendProgress(1);
     stopped.WaitForNotification();
     bool abandon = true;
-    told = fetch->AwaitFinish(&abandon) && !abandon;
+    reported = fetch->AwaitFinish(&abandon) && !abandon;
     return Rest(fetch, wanted);
   };
   FakeNativeWorker fake(script);
@@ -211,7 +211,7 @@ TEST_F(NativeResumeTest, AStopIsToldOverAStreamThatIsTakenUpAgain) {
   worker_->Stop("run", absl::Seconds(1), [](const grpc::Status&, bool) {});
   stopped.Notify();
   ExpectUncutFile();
-  EXPECT_TRUE(told);
+  EXPECT_TRUE(reported);
 }
 
 TEST_F(NativeResumeTest, ProgressWithoutAPauseIsLeftOutMostly) {

@@ -17,7 +17,7 @@
 namespace jobscope {
 namespace {
 
-TEST(NativeStreamTest, DoneIsToldAfterTheMessageThatIsBeingTold) {
+TEST(NativeStreamTest, DoneIsReportedAfterTheMessageThatIsBeingReported) {
   FakeNativeWorker::Script script;
   script.capture = [](FakeCapture* capture) {
     capture->SendArmed();
@@ -27,17 +27,17 @@ TEST(NativeStreamTest, DoneIsToldAfterTheMessageThatIsBeingTold) {
   const FakeNativeWorker fake(script);
   const auto channel = grpc::CreateChannel(fake.address(), grpc::InsecureChannelCredentials());
   CallThreads threads;
-  absl::Notification told;
+  absl::Notification reporting;
   absl::Notification cancelled;
   absl::Notification done;
-  bool done_while_told = false;
+  bool done_while_reporting = false;
   grpc::Status status;
   NativeStream::Events events;
   events.message = [&](grpc::ByteBuffer*) {
-    told.Notify();
+    reporting.Notify();
     cancelled.WaitForNotification();
-    // There is another thread that could tell it now: CallThreads has one for each of the cores.
-    done_while_told = done.WaitForNotificationWithTimeout(absl::Milliseconds(100));
+    // Another thread could report it now: CallThreads has one for each of the cores.
+    done_while_reporting = done.WaitForNotificationWithTimeout(absl::Milliseconds(100));
   };
   events.done = [&](const grpc::Status& end) {
     status = end;
@@ -46,11 +46,11 @@ TEST(NativeStreamTest, DoneIsToldAfterTheMessageThatIsBeingTold) {
   const std::shared_ptr<NativeStream> stream = NativeStream::Start(
       channel, kCaptureMethod, absl::InfiniteDuration(), &threads, std::move(events));
   stream->Read();
-  told.WaitForNotification();
+  reporting.WaitForNotification();
   stream->Cancel();
   cancelled.Notify();
   ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(30)));
-  EXPECT_FALSE(done_while_told);
+  EXPECT_FALSE(done_while_reporting);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
 }
 

@@ -306,13 +306,13 @@ TEST_F(NativeWorkerTest, AcknowledgesAlsoWhenNothingMoreComes) {
 
 TEST_F(NativeWorkerTest, CancelTellsTheWorkerAndEndsSoon) {
   bool abandon = false;
-  absl::Notification told;
+  absl::Notification reported;
   FakeNativeWorker::Script script;
-  script.capture = [&abandon, &told](FakeCapture* capture) {
+  script.capture = [&abandon, &reported](FakeCapture* capture) {
     FakeNativeWorker::Begin(capture);
     capture->SendStarted();
     capture->AwaitFinish(&abandon);
-    told.Notify();
+    reported.Notify();
     return grpc::Status::OK;
   };
   FakeNativeWorker fake(script);
@@ -321,7 +321,7 @@ TEST_F(NativeWorkerTest, CancelTellsTheWorkerAndEndsSoon) {
   worker_->Cancel();
   EXPECT_EQ(log_->AwaitEnded().error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_EQ(log_->TakeDelivery(), nullptr);
-  told.WaitForNotification();
+  reported.WaitForNotification();
   EXPECT_TRUE(abandon);
 }
 

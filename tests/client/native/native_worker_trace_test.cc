@@ -351,7 +351,7 @@ TEST_F(NativeWorkerTraceTest, ATraceAtItsLimitEndsTheRecording) {
   EXPECT_THAT(space.warnings(), Contains(HasSubstr(" events and 1 planes of frameworks")));
 }
 
-TEST_F(NativeWorkerTraceTest, ADiskThatFailsIsAFailedWriteAndTheWorkerIsToldToStop) {
+TEST_F(NativeWorkerTraceTest, ADiskThatFailsIsAFailedWriteAndStopsTheWorker) {
   options_.spool_directory = run_->path() + "/gone";
   // More than stays in memory.
   const std::vector<FakeItem> items = MakeItems(1, 10, 20'000);

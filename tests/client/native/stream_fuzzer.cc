@@ -137,8 +137,8 @@ FakeNativeWorker* Worker() {
   return worker;
 }
 
-// What the worker told.
-struct Told {
+// The events of the worker.
+struct Recorded {
   absl::Notification armed;
   grpc::Status armed_status;
   absl::Notification ended;
@@ -146,20 +146,20 @@ struct Told {
   std::unique_ptr<Delivery> delivery;
 };
 
-WorkerEvents EventsOf(const std::shared_ptr<Told>& told) {
+WorkerEvents EventsOf(const std::shared_ptr<Recorded>& recorded) {
   WorkerEvents events;
-  events.armed = [told](const grpc::Status& status, const v1::Armed&) {
-    told->armed_status = status;
-    told->armed.Notify();  // ends the program if it was notified before
+  events.armed = [recorded](const grpc::Status& status, const v1::Armed&) {
+    recorded->armed_status = status;
+    recorded->armed.Notify();  // ends the program if it was notified before
   };
   events.started = [](const v1::Started&) {};
   events.progress = [](const v1::Progress&) {};
   events.note = [](const std::string& note) { Require(!note.empty()); };
-  events.ended = [told](const grpc::Status& status, std::unique_ptr<Delivery> delivery) {
-    Require(told->armed.HasBeenNotified());
-    told->ended_status = status;
-    told->delivery = std::move(delivery);
-    told->ended.Notify();
+  events.ended = [recorded](const grpc::Status& status, std::unique_ptr<Delivery> delivery) {
+    Require(recorded->armed.HasBeenNotified());
+    recorded->ended_status = status;
+    recorded->delivery = std::move(delivery);
+    recorded->ended.Notify();
   };
   return events;
 }
@@ -185,14 +185,14 @@ void Capture(uint8_t how, const RunDirectory& directory) {
     });
     done.WaitForNotification();
   }
-  const auto told = std::make_shared<Told>();
+  const auto recorded = std::make_shared<Recorded>();
   ArmCall arm;
   arm.session_id = "fuzz";
   arm.file_stem = "worker";
   arm.timeout = kTimeLimit;
-  worker.Arm(arm, EventsOf(told));
-  told->armed.WaitForNotification();
-  if (!told->armed_status.ok()) return;
+  worker.Arm(arm, EventsOf(recorded));
+  recorded->armed.WaitForNotification();
+  if (!recorded->armed_status.ok()) return;
   if (!start.clock.has_value()) start.clock = worker.arm_clock();
   start.start_monotonic_ns = start.zero_monotonic_ns = MonotonicNow();
   start.duration = (how & 2) != 0 ? absl::ZeroDuration() : absl::Milliseconds(20);
@@ -201,11 +201,11 @@ void Capture(uint8_t how, const RunDirectory& directory) {
   if ((how & 8) == 0) worker.Start(start);
   if ((how & 0x30) == 0x10) worker.Stop("fuzz", kTimeLimit, [](const grpc::Status&, bool) {});
   if ((how & 0x30) == 0x20 || (how & 8) != 0) worker.Cancel();
-  told->ended.WaitForNotification();
-  Require(told->delivery != nullptr || !told->ended_status.ok());
-  if (told->delivery == nullptr) return;
+  recorded->ended.WaitForNotification();
+  Require(recorded->delivery != nullptr || !recorded->ended_status.ok());
+  if (recorded->delivery == nullptr) return;
   ManifestWorker account;
-  const WorkerOutcome outcome = told->delivery->Write(directory, "worker", &account);
+  const WorkerOutcome outcome = recorded->delivery->Write(directory, "worker", &account);
   Require(IsDelivery(outcome.kind) ? !account.files.empty() : !outcome.reason.empty());
 }
 

@@ -21,7 +21,7 @@ TEST(CallThreads, AreThereBeforeTheFirstCall) {
   EXPECT_TRUE(threads.started().ok());
 }
 
-TEST(CallThreadsDeathTest, ThatAreRefusedAreToldBeforehand) {
+TEST(CallThreadsDeathTest, ThatAreRefusedAreReportedBeforehand) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto run = [] {
     AllowNoThreads();

@@ -123,7 +123,7 @@ TEST_F(WriteReplyTest, OursIsOk) {
   EXPECT_THAT(account_.warnings, IsEmpty());
 }
 
-TEST_F(WriteReplyTest, ACountThatIsWrongIsTold) {
+TEST_F(WriteReplyTest, ACountThatIsWrongIsReported) {
   const v1::Summary summary = MakeSummary(1001);
   tensorflow::ProfileResponse response;
   *response.mutable_xspace() = MakeTrace(1000, "w_1", &summary);

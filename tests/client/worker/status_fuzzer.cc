@@ -61,10 +61,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       (data[1] & 8) != 0 ? ErrorReason::kServerEnded : ErrorReason::kProcessLimit;
   const absl::Status refusal =
       WithReason(absl::Status(static_cast<absl::StatusCode>(code), text), reason);
-  const grpc::Status told(code, text, ErrorDetails(refusal));
-  Require(HasReason(told, reason));
-  Check(JudgeDescribe(told, true, absl::Seconds(5)));
-  Check(JudgeCapture(told, Moment::kRecording));
+  const grpc::Status reported(code, text, ErrorDetails(refusal));
+  Require(HasReason(reported, reason));
+  Check(JudgeDescribe(reported, true, absl::Seconds(5)));
+  Check(JudgeCapture(reported, Moment::kRecording));
   v1::Busy busy;
   if (busy.ParseFromString(text)) CheckText(HeldBy(busy));
   v1::DescribeResponse description;

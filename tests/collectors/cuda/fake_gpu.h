@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fake libcupti and libcuda, opened; and GPU work made by hand.
+// Opens the fake libcupti and libcuda, and makes GPU work.
 #ifndef TESTS_COLLECTORS_CUDA_FAKE_GPU_H_
 #define TESTS_COLLECTORS_CUDA_FAKE_GPU_H_
 

@@ -58,8 +58,8 @@ class CudaReasonsTest : public SessionTest, public ::testing::WithParamInterface
   }
   SessionResult Capture() { return Submit(For(absl::Milliseconds(10))).Get(); }
 
-  // `state`, and a reason with this text, everywhere; "a" has all that it has without CUDA.
-  void ExpectTold(const std::string& state, const std::string& text) {
+  // Expects `state`, and a reason with this text, everywhere; collector "a" is not affected.
+  void ExpectReported(const std::string& state, const std::string& text) {
     const SessionResult result = Capture();
     ASSERT_TRUE(result.status.ok()) << result.status;
     // The manifest, and so the table.
@@ -89,16 +89,17 @@ class CudaReasonsTest : public SessionTest, public ::testing::WithParamInterface
   std::unique_ptr<CudaCollector> collector_;
 };
 
-TEST_P(CudaReasonsTest, IsToldEverywhereWithItsTextAndRemedy) {
+TEST_P(CudaReasonsTest, IsReportedEverywhereWithItsTextAndRemedy) {
   const int result = GetParam();
   gpu().Fail("cuptiSubscribe", result, 0);
   const cuda::ResultText* const known = cuda::FindResultText(result);
   ASSERT_NE(known, nullptr);
   const std::string number = "cuptiSubscribe: " + std::to_string(result) + " ";
-  ExpectTold("failed", std::string(known->text));
-  ExpectTold("failed", std::string(known->remedy));
-  ExpectTold("failed", number + std::string(known->name) + ", CUPTI 13.0.1, driver for CUDA 13.0");
-  // What went away is not told any more.
+  ExpectReported("failed", std::string(known->text));
+  ExpectReported("failed", std::string(known->remedy));
+  ExpectReported("failed",
+                 number + std::string(known->name) + ", CUPTI 13.0.1, driver for CUDA 13.0");
+  // A failure that is over is not reported any more.
   gpu().Reset(130001);
   const SessionResult good = Capture();
   EXPECT_EQ(good.summary.collectors(1).state(), "on") << good.summary.collectors(1).reason();
@@ -115,17 +116,17 @@ using CudaOtherReasonsTest = CudaReasonsTest;
 
 TEST_F(CudaOtherReasonsTest, AnotherProfilerByItsName) {
   gpu().SetOwner("Nsight Systems");
-  ExpectTold("failed", "already being profiled by Nsight Systems");
+  ExpectReported("failed", "already being profiled by Nsight Systems");
 }
 
 TEST_F(CudaOtherReasonsTest, AResultThatNobodyKnows) {
   gpu().Fail("cuptiSubscribe", 4711, 0);
-  ExpectTold("failed", "cuptiSubscribe: 4711, CUPTI");
+  ExpectReported("failed", "cuptiSubscribe: 4711, CUPTI");
 }
 
 TEST_F(CudaOtherReasonsTest, ALostDevice) {
   gpu().SetDriver(999, 0, 13000);
-  ExpectTold("failed", "a GPU may have been lost");
+  ExpectReported("failed", "a GPU may have been lost");
 }
 
 TEST_F(CudaOtherReasonsTest, CudaNotInUse) {

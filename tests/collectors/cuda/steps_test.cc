@@ -75,7 +75,7 @@ TEST_F(CudaStepsTest, AKernelBeforeItsLaunchIsSaid) {
               Contains(HasSubstr("1 of 1 kernels start before the call")));
 }
 
-TEST_F(CudaStepsTest, TheOrderOfLaunchesAndKernelsIsToldInEachTrace) {
+TEST_F(CudaStepsTest, TheOrderOfLaunchesAndKernelsIsReportedInEachTrace) {
   Begin();
   for (int i = 0; i < 20; ++i) gpu().Launch(kAdd);
   gpu().Launch(kAdd, 20'000, 7, 1);

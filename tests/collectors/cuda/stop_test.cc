@@ -341,16 +341,16 @@ TEST_F(CudaStopTest, LaunchesWhoseKernelsBeganAfterTheEndAreCounted) {
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
   EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
   EXPECT_EQ(session().report().outside, 3u);
-  uint64_t told = 0;
+  uint64_t reported = 0;
   for (const auto& plane : session().space().planes()) {
     for (const auto& stat : plane.stats()) {
       if (plane.stat_metadata().at(stat.metadata_id()).name() ==
           "launched_but_started_after_the_window") {
-        told += stat.uint64_value();
+        reported += stat.uint64_value();
       }
     }
   }
-  EXPECT_EQ(told, 3u);
+  EXPECT_EQ(reported, 3u);
 }
 
 // A busy machine may have left all buffers full. A launch that is written before its kernel has

@@ -48,8 +48,8 @@ times = []
 
 def on_times(argument):
     "Lengths of the iterations since the last time, in ms."
-    told, times[:] = [round(1e3 * one, 4) for one in times], []
-    return told
+    found, times[:] = [round(1e3 * one, 4) for one in times], []
+    return found
 """
 
 XPROF = """
@@ -244,15 +244,15 @@ class ForeignCase(attached.TestCase):
 
     def iterations(self, count):
         """Lengths of so many of the program's iterations, in ms."""
-        told = []
+        found = []
 
         def enough():
-            told.extend(self.worker.ask("times"))
-            return len(told) >= count
+            found.extend(self.worker.ask("times"))
+            return len(found) >= count
 
         self.worker.ask("times")
         self.wait_for(enough, f"the program has not come through {count} iterations")
-        return told
+        return found
 
     def records(self, address=None):
         command = [attached.CAPTURE, "check", f"--service_addr={address or self.address}", "--json"]

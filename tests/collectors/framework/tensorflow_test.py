@@ -283,7 +283,7 @@ class BothTest(foreign_case.ForeignCase):
         (line,) = {one.line for one in calls}
         self.assert_nested([event for event in events if event.line == line])
         self.assertIn("overview_page", self.xprof(files)[""])
-        # Of one of them: two kinds of steps would cut each other.
+        # The steps of one framework only: two kinds of steps would cut each other.
         self.assertEqual({step.name for step in self.steps(events)}, {"JAX step"})
 
         client, logs = self.begin_and_wait("--duration_ms=60000")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recorder of which a test says what its rings hold.
+// Implements a recorder whose rings are filled by a test.
 #ifndef TESTS_COLLECTORS_HOST_FAKE_RECORDER_H_
 #define TESTS_COLLECTORS_HOST_FAKE_RECORDER_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host collector on rings that a test has written: the cases that a real program reaches
+// Runs the host collector on rings that a test has written: for cases that a real program reaches
 // rarely, at exact times.
 #ifndef TESTS_COLLECTORS_HOST_HOST_COLLECTOR_FIXTURE_H_
 #define TESTS_COLLECTORS_HOST_HOST_COLLECTOR_FIXTURE_H_

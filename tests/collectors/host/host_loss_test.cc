@@ -195,7 +195,7 @@ TEST_F(HostCollectorTest, AThreadThatVanishesIsLost) {
   EXPECT_EQ(Lost(LossCause::kOverwritten), 1u);
 }
 
-TEST_F(HostCollectorTest, ThreadsWithoutARingAreTold) {
+TEST_F(HostCollectorTest, ThreadsWithoutARingAreReported) {
   Thread(2).has_ring = false;
   Begin();
   End(100);
@@ -205,18 +205,18 @@ TEST_F(HostCollectorTest, ThreadsWithoutARingAreTold) {
 
 // In the captures that have such events, and in no other: the process may have refused names long
 // before, or only texts of arguments.
-TEST_F(HostCollectorTest, EventsWithoutANameAreTold) {
+TEST_F(HostCollectorTest, EventsWithoutANameAreReported) {
   recorder_.totals.dictionary_full = 12;
   recorder_.sites[JOBSCOPE_SITE_WITHOUT_A_NAME].name = "(dictionary full)";
   for (const uint32_t site : {kPlain, JOBSCOPE_SITE_WITHOUT_A_NAME, kPlain}) {
     Begin();
     recorder_.Scope(1, site, kZero + 10, kZero + 20);
     End(100);
-    const auto told = Contains(HasSubstr("dictionary of names is full"));
+    const auto reported = Contains(HasSubstr("dictionary of names is full"));
     if (site == kPlain) {
-      EXPECT_THAT(session_.report().warnings, Not(told));
+      EXPECT_THAT(session_.report().warnings, Not(reported));
     } else {
-      EXPECT_THAT(session_.report().warnings, told);
+      EXPECT_THAT(session_.report().warnings, reported);
     }
     recorder_.threads[1].records.clear();
   }

@@ -178,7 +178,7 @@ TEST_F(GpuMonitorTest, GpusThatComeIntoUseAreFoundAnew) {
 }
 
 // CUPTI traces the queries, and gives each thread that makes some a buffer of its own.
-TEST_F(GpuMonitorTest, CudaIsAskedUntilItHasToldItsGpus) {
+TEST_F(GpuMonitorTest, CudaIsAskedUntilItReportsItsGpus) {
   options_.linger = absl::ZeroDuration();
   int queries = 0;
   options_.cuda_devices = [&queries]() -> std::optional<std::vector<std::string>> {
@@ -287,7 +287,7 @@ TEST_F(GpuMonitorTest, WhatAGpuDoesNotHaveIsAskedOnce) {
   EXPECT_EQ(driver().Calls("nvmlDeviceGetPowerUsage"), 1u);
 }
 
-TEST_F(GpuMonitorTest, ACallThatHangsIsToldAndHoldsNobodyUp) {
+TEST_F(GpuMonitorTest, ACallThatHangsIsReportedAndHoldsNobodyUp) {
   options_.hangs_after = absl::Milliseconds(50);
   for (const char* const function :
        {"nvmlInit_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetPowerUsage"}) {

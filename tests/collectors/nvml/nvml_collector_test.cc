@@ -205,7 +205,7 @@ TEST_F(NvmlCollectorTest, ADriverThatFailsIsAFailureOfThisPartOnly) {
   EXPECT_EQ(collector().Report().state, CollectorState::kFailed);
 }
 
-TEST_F(NvmlCollectorTest, AGpuThatIsLostKeepsWhatItTold) {
+TEST_F(NvmlCollectorTest, AGpuThatIsLostKeepsWhatItReported) {
   driver().Reset(2);
   Record();
   driver().Lose(1);

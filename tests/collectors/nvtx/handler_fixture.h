@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two units that use NVTX, attached to the handler, whose events the real recorder takes.
+// Attaches two units that use NVTX to the handler, which records their events with the real
+// recorder.
 #ifndef TESTS_COLLECTORS_NVTX_HANDLER_FIXTURE_H_
 #define TESTS_COLLECTORS_NVTX_HANDLER_FIXTURE_H_
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A linked unit that uses NVTX, as NVTX's headers make one: tables of its own, which its first call
-// attaches to a tool, and functions that call what stands in them. Written against
-// collectors/nvtx/abi.h; real_headers_test.cc does the same with NVIDIA's headers where they are.
+// Imitates a linked unit that uses NVTX as NVTX's headers make one: it has tables of its own, which
+// its first call attaches to a tool, and functions that call their entries. Written against
+// collectors/nvtx/abi.h; real_headers_test.cc does the same with NVIDIA's headers if they are
+// installed.
 #ifndef TESTS_COLLECTORS_NVTX_NVTX_UNIT_H_
 #define TESTS_COLLECTORS_NVTX_NVTX_UNIT_H_
 

@@ -112,7 +112,7 @@ class ProgramsTest(captured.TestCase):
         for suffix, attaches in (("_serves", True), ("", False)):
             for variant in VARIANTS:
                 with self.subTest(variant, suffix=suffix):
-                    # Of a program that is linked with the library, the recorder comes with the server.
+                    # In a program that is linked with the library, the server brings the recorder.
                     env = attached.environment(
                         NVTX_INJECTION64_PATH=SERVER_LIBRARY, LD_PRELOAD=trace_library() if attaches else None
                     )

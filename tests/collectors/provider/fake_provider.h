@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A provider whose callbacks do what a test says.
+// Implements a provider whose callbacks are controlled by a test.
 #ifndef TESTS_COLLECTORS_PROVIDER_FAKE_PROVIDER_H_
 #define TESTS_COLLECTORS_PROVIDER_FAKE_PROVIDER_H_
 

@@ -143,7 +143,7 @@ TEST_F(ProviderCollectorTest, EventsOfAllThreadsDuringTheSession) {
 }
 
 // The collector learns the end when it is over: later events must not be in the trace.
-TEST_F(ProviderCollectorTest, WhatCameAfterAnEndThatIsToldLateIsOutside) {
+TEST_F(ProviderCollectorTest, WhatCameAfterAnEndThatIsReportedLateIsOutside) {
   KeepSink();
   SessionDriver driver(&collector_, kMonotonic);
   ASSERT_TRUE(driver.Arm().ok());
@@ -200,7 +200,7 @@ TEST_F(ProviderCollectorTest, AFloodInTheStopIsBoundedByTheStore) {
   small.ExpectIdentity();
 }
 
-TEST_F(ProviderCollectorTest, ReasonsOfFailuresAreTold) {
+TEST_F(ProviderCollectorTest, ReasonsOfFailuresAreReported) {
   provider_.FailIn("arm", "no such disk");
   {
     SessionDriver driver(&collector_, kMonotonic);

@@ -140,16 +140,16 @@ TEST_F(ProviderLifeTest, UnregisterDoesNotWaitForACallbackForever) {
   EXPECT_TRUE(collector_.Register(provider_.callbacks()).ok());
 }
 
-TEST_F(ProviderLifeTest, UnregisterFromItsOwnCallbackIsTold) {
-  absl::Status told;
+TEST_F(ProviderLifeTest, UnregisterFromItsOwnCallbackIsReported) {
+  absl::Status reported;
   provider_.On("stop", [&](const jobscope_provider_session& /*session*/) {
-    told = collector_.Unregister();
+    reported = collector_.Unregister();
   });
   SessionDriver driver(&collector_, kMonotonic);
   ASSERT_TRUE(driver.Arm().ok());
   ASSERT_TRUE(driver.Start().ok());
   driver.Stop();
-  EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(reported.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(collector_.Describe().state, CollectorState::kOff);
 }
 

@@ -151,7 +151,7 @@ class CallsTest(TraceCase):
         if MONITORING:
             self.assertIsNone(MONITORING.get_tool(MONITORING.PROFILER_ID))
 
-    def test_greenlets_are_told(self):
+    def test_greenlets_are_reported(self):
         for imported in ("before", "meanwhile"):
             with self.subTest(imported=imported):
                 if imported == "before":

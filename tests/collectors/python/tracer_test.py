@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tracer of Python functions in a real interpreter. What is its level 2 only: calls_test.py. Cases that end, fork or block
-a process: tracer_worker.py."""
+"""Tests the tracer of Python functions in a real interpreter. calls_test.py tests what only level 2 has; tracer_worker.py has the cases
+that end, fork or block a process."""
 import _thread
 import contextlib
 import ctypes
@@ -321,7 +321,7 @@ class TracerTest(TraceCase):
             os.close(pipe)
         self.assertEqual(caught, ["on its way"])
 
-    def test_sub_interpreters_are_told(self):
+    def test_sub_interpreters_are_reported(self):
         other = sub_interpreter()
         with Trace(2) as trace:
             outer_function(20)

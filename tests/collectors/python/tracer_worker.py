@@ -84,12 +84,12 @@ def holds_the_lock(level):
         DRIVER.driver_stop_later(100)
         KEEPING_THE_LOCK.driver_await_end()
     check_held_lock(level, trace)
-    # Of the 2 s that the session waits for a collector.
+    # The session waits for a collector for 2 s.
     assert trace.report["longest_verb_ms"] < 1800, trace.report
     assert trace.named("outer_function"), trace.report
     report = trace.report
     assert report["attempted"] == report["events"] + sum(report["lost"].values()) + report["outside"], report
-    # What was late in coming is gone by the time of the next one.
+    # The late request for the GIL has ended before the next trace.
     with Trace(int(level)) as trace:
         outer_function(50)
     assert trace.report["state"] == "on", trace.report
@@ -101,7 +101,7 @@ def never_gives_the_lock(level):
         DRIVER.driver_start_later(100)
         DRIVER.driver_stop_later(1500)  # a busy machine may be a second late with the start
         KEEPING_THE_LOCK.driver_await_end()
-        # What was late comes now, within a few switch intervals, and finds that it is not wanted any more.
+        # The late request gets the GIL now, within a few switch intervals, and finds that its session has ended.
         spin(100)
         assert sys.getprofile() is None
         if MONITORING:

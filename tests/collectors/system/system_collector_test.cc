@@ -36,7 +36,7 @@ TEST(ProcessUsageTest, CpuAndMemoryGrowWithUse) {
   constexpr size_t kBytes = 64 << 20;
   const std::unique_ptr<char[]> memory(new char[kBytes]);
   std::memset(memory.get(), 1, kBytes);
-  asm volatile("" : : "r"(memory.get()) : "memory");  // clang knows that nobody looks at it
+  asm volatile("" : : "r"(memory.get()) : "memory");  // or clang removes it
   const ProcessSample after = usage.Read();
   EXPECT_GE(*after.rss_bytes, *before.rss_bytes + kBytes / 2);
   EXPECT_GT(after.cpu_ns, before.cpu_ns);
@@ -106,7 +106,7 @@ TEST(SystemCollectorTest, NothingIsSampledBeforeTheWindow) {
   EXPECT_EQ(session.report().attempted, 0u);
 }
 
-// The rate is of the time in which the CPU was used, also where that goes beyond the window's end.
+// The rate is computed over the time in which the CPU was used, also beyond the window's end.
 TEST(SystemCollectorTest, AStopThatComesLateIsNoLoad) {
   SystemCollector collector(kMonotonic);
   SessionDriver session(&collector, kMonotonic);

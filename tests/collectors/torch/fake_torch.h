@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector over a library that has PyTorch's symbols and rules.
+// Runs the collector over a library that has PyTorch's symbols and rules.
 #ifndef TESTS_COLLECTORS_TORCH_FAKE_TORCH_H_
 #define TESTS_COLLECTORS_TORCH_FAKE_TORCH_H_
 

@@ -73,7 +73,7 @@ TEST_F(TorchCollectivesTest, BytesAndTypeComeFromTheTensors) {
   EXPECT_THAT(Stats(Collective("gloo:all_reduce", {{32}})), IsEmpty());
 }
 
-TEST_F(TorchCollectivesTest, AreToldAtLevelOneToo) {
+TEST_F(TorchCollectivesTest, AreReportedAtLevelOneToo) {
   Arm(/*host_level=*/1);
   fake_.set_input_type("double");
   EXPECT_THAT(Stats(Collective("gloo:all_reduce", {{3}})),

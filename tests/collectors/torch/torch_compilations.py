@@ -48,13 +48,13 @@ from torch._dynamo.callback import CallbackTrigger, callback_handler
 
 while not callback_handler.start_callbacks:
     time.sleep(0.01)
-told = types.SimpleNamespace(callback_trigger=CallbackTrigger.DYNAMO, compile_id="0/0")
+event = types.SimpleNamespace(callback_trigger=CallbackTrigger.DYNAMO, compile_id="0/0")
 wanted, done = queue.Queue(), queue.Queue()
 
 
 def call(callbacks):
     for callback in callbacks:
-        callback(told)
+        callback(event)
 
 
 def other():

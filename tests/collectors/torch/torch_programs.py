@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training programs as their users write them: nothing of ours in them. They talk in lines, so that a test knows where they are."""
+"""Training programs of users, which do not mention jobscope. They print a line at each stage, for which tests wait."""
 
-# Trains until the test asks it to end. First argument: what it does beside.
+# Trains until the test asks it to end.
 TRAIN = """
 import os, sys, threading, time, torch
 from torch import nn
@@ -24,7 +24,7 @@ class Turn:
         self.lock.release()
 
 
-# Nobody is in the middle of an operator while a loader forks: a child would wait for ever for the lock of the random numbers.
+# No thread is inside an operator while a loader forks: the child would wait forever for the lock of the random number generator.
 turn = Turn()
 
 
@@ -117,8 +117,8 @@ if __name__ == "__main__":
     print("ended", flush=True)
 """
 
-# A package of the name, with as much of PyTorch 2 as steps are seen by: the hook of all optimizers, modules that are imported
-# after it, and the wrapper that calls it.
+# A fake package with the parts of PyTorch 2 from which steps are inferred: the hook of all optimizers, modules that are imported
+# after it, and the handler of compilations.
 FAKE_TORCH_2 = {
     "torch/__init__.py": "from torch import optim\n",
     "torch/optim/__init__.py": "from torch.optim.optimizer import Optimizer\nfrom torch.optim.sgd import SGD\n",
@@ -166,18 +166,18 @@ class CompilationCallbackHandler:
         self.end_callbacks.append(callback)
 
     def compile(self, compile_id):
-        told = types.SimpleNamespace(callback_trigger=CallbackTrigger.DYNAMO, compile_id=compile_id)
+        event = types.SimpleNamespace(callback_trigger=CallbackTrigger.DYNAMO, compile_id=compile_id)
         for callback in self.start_callbacks:
-            callback(told)
+            callback(event)
         for callback in self.end_callbacks:
-            callback(told)
+            callback(event)
 
 
 callback_handler = CompilationCallbackHandler()
 """,
 }
 
-# As much of DeepSpeed as jobscope looks at: its engine, and an optimizer of it that calls PyTorch's for one group of parameters after the other.
+# The parts of DeepSpeed that jobscope uses: its engine, and an optimizer of it that calls PyTorch's for one group of parameters after the other.
 FAKE_DEEPSPEED = {
     "deepspeed/__init__.py": "from deepspeed.runtime import engine\n",
     "deepspeed/runtime/__init__.py": "",
@@ -218,7 +218,7 @@ import sys, time
 from deepspeed import zero
 import torch
 
-while not torch.optim.optimizer._hooks:  # somebody watches
+while not torch.optim.optimizer._hooks:  # until jobscope watches imports
     time.sleep(0.01)
     __import__("wave") if "wave" not in sys.modules else sys.modules.pop("wave")
 inner = torch.optim.SGD([object()], [object()], [object(), object()])
@@ -241,7 +241,7 @@ for line in sys.stdin:
 TWICE = """
 import sys, time, torch
 
-while not torch.optim.optimizer._hooks:  # somebody watches
+while not torch.optim.optimizer._hooks:  # until jobscope watches imports
     time.sleep(0.01)
     __import__("wave") if "wave" not in sys.modules else sys.modules.pop("wave")
 optimizer = torch.optim.SGD([object()])
@@ -266,7 +266,7 @@ def watcher():
 while watcher() is None:
     time.sleep(0.01)
 finder = watcher()
-# PyTorch comes unnoticed, and lets other threads run whenever somebody asks for the function.
+# PyTorch is imported unnoticed, and other threads run whenever its hook is looked up.
 sys.meta_path.remove(finder)
 import torch
 module = torch.optim.optimizer
@@ -314,8 +314,6 @@ for line in sys.stdin:
     print("stepped", flush=True)
 """
 
-# Real PyTorch, a loader that takes 6 ms per batch, and 2 ms of work with it. Says at each line how long it has waited and how long
-# its iterations took, in seconds.
 # An optimizer that calls another one's step, as ZeroRedundancyOptimizer does: both have PyTorch's hooks.
 NESTED_OPTIMIZERS = TRAIN.replace("going = True\n", """going = True
 
@@ -331,6 +329,8 @@ class Outer(torch.optim.Optimizer):
 # Fewer steps in a capture than make another optimizer the source of steps.
 NESTED_OPTIMIZERS = NESTED_OPTIMIZERS.replace("            loss.backward()\n", "            loss.backward()\n            time.sleep(0.1)\n", 1)
 
+# Real PyTorch, a loader that takes 6 ms per batch, and 2 ms of work with it. Prints at each line how long it has waited so far, in
+# seconds.
 LOADER = """
 import json, sys, threading, time, torch
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of PyTorch's optimizers without code: the import is noticed, the hook is used, one optimizer counts.
+"""Steps inferred from PyTorch's optimizers: its import is noticed, its hook is used, and one optimizer counts.
 
-With a package of PyTorch's name and API: no PyTorch is needed. The real one is torch_test.py's.
+Uses a fake package `torch` with the API that is needed; torch_test.py tests the real one.
 """
 import json
 import os
@@ -87,7 +87,7 @@ class HookTest(attached.TestCase):
             self.assertEqual((answer["current_step"], answer["steps_source"]), (10, "DeepSpeed step"))
             self.assertEqual(process.finish("end"), (0, ""))
 
-    def test_steps_that_alternate_are_told(self):
+    def test_steps_that_alternate_are_reported(self):
         with self.process("", torch_programs.TWICE) as process:
             self.assertEqual(process.hear(), "up")
             self.step(process, 40)
@@ -102,7 +102,7 @@ class HookTest(attached.TestCase):
             self.assertEqual([one.stats["compile_id"] for one in compiled], ["0/0", "0/1"])
             self.assertEqual(process.finish("end"), (0, ""))
 
-    def test_a_compilation_that_ends_on_another_thread_is_not_open_for_ever(self):
+    def test_a_compilation_that_ends_on_another_thread_ends(self):
         with self.process("", torch_compilations.CROSSED_COMPILATIONS) as process:
             self.assertEqual(process.hear(), "up")
             self.assertEqual(torch_compilations.in_a_capture(self, process, ["other", "main", "other"], "first"), [])

@@ -142,7 +142,7 @@ class HookTest(attached.TestCase):
         """A capture takes its steps from the one of the two that the process took them from before."""
         process = self.train(torch_programs.NESTED_OPTIMIZERS)
         self.wait_for(lambda: self.worker("check").get("current_step", 0) > 3, "no steps")
-        # Of 0.1 s and more each.
+        # Each step takes at least 0.1 s.
         self.assertGreater(self.worker("--duration_ms=1200", f"--logdir={self.folder}/logs")["steps"], 0)
         self.assertEqual(process.finish("end")[0], 0)
 

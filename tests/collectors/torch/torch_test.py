@@ -69,14 +69,14 @@ class TorchTest(torch_case.Case):
         """6 of 8 ms on a calm machine: in the trace as by the program's own clock, and in XProf as in the trace."""
         process = self.training(torch_programs.LOADER)
 
-        def told():
+        def waited_so_far():
             process.say("times")
             return process.hear_json()
 
         self.capture("--duration_ms=100", steps=1)  # before PyTorch 2 steps are seen from here on
-        before = told()
+        before = waited_so_far()
         _, _, events = self.capture("--duration_ms=1500", steps=25)
-        waited = told() - before
+        waited = waited_so_far() - before
         steps = self.steps(events)
         self.assertGreater(len(steps), 20)
         waits = [event for event in events if event.name.startswith("IteratorGetNext enumerate(DataLoader)#")]

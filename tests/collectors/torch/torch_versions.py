@@ -21,10 +21,10 @@ TESTS = ["torch_test.py", "torch_suite.py"]
 
 def test_environment(build):
     """What ctest sets for these tests."""
-    told = subprocess.run(
+    listed = subprocess.run(
         ["ctest", "--show-only=json-v1", "-R", "^framework_torch$"], cwd=build, stdout=subprocess.PIPE, check=True
     )
-    (test,) = json.loads(told.stdout)["tests"]
+    (test,) = json.loads(listed.stdout)["tests"]
     properties = {one["name"]: one["value"] for one in test["properties"]}
     return dict(line.split("=", 1) for line in properties["ENVIRONMENT"])
 

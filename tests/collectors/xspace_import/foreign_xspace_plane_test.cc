@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Planes without lines in the trace.
+// Merges planes without lines.
 #include "collectors/xspace_import/foreign_xspace_plane.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST(ForeignXSpacePlaneTest, PlanesWithoutLinesAreCopiedWithTheirIds) {
   EXPECT_EQ(plane.event_metadata().at(79).stats(0).bytes_value().size(), 1000u);
 }
 
-TEST(ForeignXSpacePlaneTest, OfAPlaneTooLargeForAMessageWhatFitsIsCopied) {
+TEST(ForeignXSpacePlaneTest, APlaneTooLargeForAMessageIsCopiedInPart) {
   XSpace space = SpaceOfTest();
   PlaneMaker metadata(space.add_planes(), "/host:metadata");
   const auto add = [&](int64_t id, size_t bytes) {
@@ -57,7 +57,7 @@ TEST(ForeignXSpacePlaneTest, OfAPlaneTooLargeForAMessageWhatFitsIsCopied) {
   EXPECT_NE(merged->account().warnings[0].find("1 entries"), std::string::npos);
 }
 
-TEST(ForeignXSpacePlaneTest, WhatIsCopiedIsBoundedInAll) {
+TEST(ForeignXSpacePlaneTest, TheBytesOfAllCopiedPlanesAreBounded) {
   XSpace space;
   space.add_planes()->set_name("#");
   (*space.mutable_planes(0)->mutable_event_metadata())[1].set_metadata(
@@ -72,7 +72,7 @@ TEST(ForeignXSpacePlaneTest, WhatIsCopiedIsBoundedInAll) {
   merged.Read();
   EXPECT_EQ(merged.Planes("a").size() + merged.Planes("b").size(), 2u);
   EXPECT_EQ(merged.Planes("?").size(), 0u);
-  // In words that the client can read, whatever the plane's name.
+  // The warning is valid UTF-8 even if the name of the plane is not.
   ASSERT_EQ(merged->account().warnings.size(), 1u);
   EXPECT_NE(merged->account().warnings[0].find("plane ? was left out"), std::string::npos)
       << merged->account().warnings[0];

@@ -40,17 +40,17 @@ TEST(ForeignXSpaceTest, WithoutAStartTimeLinesCountFromTheClocksBeforeIt) {
   EXPECT_EQ(merged.One("a").start_ps, 1'000'000);
 }
 
-// A start on another day can't be that of this recording.
-TEST(ForeignXSpaceTest, AStartTimeThatCannotBeIsNotBelieved) {
-  for (const int64_t told : {INT64_MIN, INT64_MIN + 1, int64_t{-1}, int64_t{1}, INT64_MAX}) {
+// A start on another day cannot be that of this recording.
+TEST(ForeignXSpaceTest, AnImpossibleStartTimeIsIgnored) {
+  for (const int64_t start_ns : {INT64_MIN, INT64_MIN + 1, int64_t{-1}, int64_t{1}, INT64_MAX}) {
     XSpace space = SpaceOfTest();
-    space.mutable_planes(0)->mutable_stats(0)->set_int64_value(told);
+    space.mutable_planes(0)->mutable_stats(0)->set_int64_value(start_ns);
     PlaneMaker host(space.add_planes(), "/host:CPU");
     host.Event(host.Line(-7, "x"), "a", 1'000, 500);
     Merged merged;
     ASSERT_TRUE(merged.Merge(space).ok());
     merged.Read();
-    EXPECT_EQ(merged.One("a").start_ps, 1'000'000) << told;
+    EXPECT_EQ(merged.One("a").start_ps, 1'000'000) << start_ns;
   }
 }
 
@@ -185,7 +185,7 @@ TEST(ForeignXSpaceTest, StepsThatTheStoreRefusesAreNotCounted) {
   }
 }
 
-TEST(ForeignXSpaceTest, StepMarksGoWhereAnotherSourceHasSteps) {
+TEST(ForeignXSpaceTest, StepMarksAreRemovedIfAnotherSourceHasSteps) {
   ForeignOptions options;
   options.drop_steps = true;
   Merged merged(options);
@@ -266,7 +266,7 @@ TEST(ForeignXSpaceTest, AStoreThatWasFullTakesTheLaterEventsOfALine) {
   }
 }
 
-TEST(ForeignXSpaceTest, BytesThatEndAnywhereAreAnErrorAndNoHarm) {
+TEST(ForeignXSpaceTest, TruncatedBytesAreAnError) {
   XSpace space = WithSteps();
   PlaneMaker metadata(space.add_planes(), "/host:metadata");
   (void)metadata.EventId("module");
@@ -282,10 +282,10 @@ TEST(ForeignXSpaceTest, BytesThatEndAnywhereAreAnErrorAndNoHarm) {
     EXPECT_TRUE(absl::IsInvalidArgument(status));
     EXPECT_NE(status.message().find("Frame"), std::string::npos);
   }
-  EXPECT_GT(errors, bytes.size() - 10);  // but at the ends of planes
+  EXPECT_GT(errors, bytes.size() - 10);  // except at the ends of planes
 }
 
-TEST(ForeignXSpaceTest, ASetClockIsTold) {
+TEST(ForeignXSpaceTest, AClockThatWasSetIsReported) {
   Merged merged;
   ClockSample set = ClocksAfter(1'000'000'000);
   set.realtime_ns += 3'000'000'000;

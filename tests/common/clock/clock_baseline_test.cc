@@ -138,7 +138,7 @@ class ClocksourceTest : public ::testing::Test {
                             ::testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
-TEST_F(ClocksourceTest, ThatIsMarkedUnstableLaterIsTold) {
+TEST_F(ClocksourceTest, ThatIsMarkedUnstableLaterIsReported) {
   Set("tsc");
   const ClockBaseline baseline(/*uses_tsc=*/true, path_);
   EXPECT_FALSE(baseline.CheckClocksource().has_value());

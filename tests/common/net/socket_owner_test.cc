@@ -147,25 +147,25 @@ TEST_P(SocketOwnerTest, AClosedEndIsNobodys) {
   EXPECT_EQ(PeerUser(accepted.fd(), at.table).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(SocketOwnerTest, AnotherUserIsTold) {
+TEST_P(SocketOwnerTest, AnotherUserIsReported) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const Case& at = GetParam();
   const Socket listener = Listen(Tcp(at.listen_family, at.listen_host, 0));
-  int told[2];
-  ASSERT_EQ(pipe(told), 0);
+  int done[2];
+  ASSERT_EQ(pipe(done), 0);
   const pid_t child = fork();
   if (child == 0) {
     if (setresuid(kAnother, kAnother, kAnother) != 0) _exit(1);
     const Socket caller = Connect(Tcp(at.connect_family, at.connect_host, PortOf(listener)));
     char byte = 0;
-    close(told[1]);
-    (void)!read(told[0], &byte, 1);  // until the test has looked
+    close(done[1]);
+    (void)!read(done[0], &byte, 1);  // until the test has looked
     _exit(0);
   }
   const Socket accepted = Accept(listener);
   const auto user = PeerUser(accepted.fd(), at.table);
-  close(told[0]);
-  close(told[1]);
+  close(done[0]);
+  close(done[1]);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(user.ok()) << user.status();

@@ -78,7 +78,7 @@ TEST(RecordingOptionsTest, EachOptionSurvivesTheStockService) {
 }
 
 // What it does not know, a stock worker may refuse.
-TEST(RecordingOptionsTest, StockWorkersAreToldOfNoDefaults) {
+TEST(RecordingOptionsTest, StockWorkersGetNoDefaults) {
   tensorflow::ProfileOptions stock;
   ToProto(RecordingOptions(), &stock);
   EXPECT_TRUE(stock.advanced_configuration().empty());

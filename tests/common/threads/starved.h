@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that has no processor, for tests of time limits.
+// Keeps a thread from every processor, for tests of time limits.
 #ifndef TESTS_COMMON_THREADS_STARVED_H_
 #define TESTS_COMMON_THREADS_STARVED_H_
 

@@ -117,7 +117,7 @@ def pool_allocation_totals(fixture):
     return expect.allocations(trace, count, size)
 
 
-@check(90, "kernels on managed memory: number, right results while pages migrate, and the migrations or why they are not told")
+@check(90, "kernels on managed memory: number, right results while pages migrate, and the migrations or why they are not reported")
 def unified_memory(fixture):
     times, size = 20, 16 << 20
     with fixture.worker(JOBSCOPE_CUDA_UNIFIED_MEMORY="1") as worker:

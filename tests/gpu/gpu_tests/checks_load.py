@@ -195,6 +195,6 @@ def gpu_counters(fixture):
     used = [max(found) for key, found in values.items() if "memory used" in key and found]
     require(busy and max(busy) >= 50, f"utilisation of a GPU that trains: {busy} of {sorted(values)}")
     require(used and max(used) >= 100, f"memory used in MiB: {used} of {sorted(values)}")
-    told = [gpu.get("name", "") for gpu in checked.get("gpus", [])]
-    require(any(name in one or one in name for one in told if one), f"capture check tells {told}, CUDA tells {name}")
-    return {"samples": {key: len(found) for key, found in values.items()}, "utilization": busy, "used_mib": used, "told": told}
+    reported = [gpu.get("name", "") for gpu in checked.get("gpus", [])]
+    require(any(name in one or one in name for one in reported if one), f"capture check reports {reported}, CUDA reports {name}")
+    return {"samples": {key: len(found) for key, found in values.items()}, "utilization": busy, "used_mib": used, "reported": reported}

@@ -279,13 +279,13 @@ def unprivileged_user(fixture):
 def _restricted():
     try:
         with open("/proc/driver/nvidia/params", encoding="utf-8") as file:
-            return next((line.split()[1] for line in file if line.startswith("RmProfilingAdminOnly")), "not told")
+            return next((line.split()[1] for line in file if line.startswith("RmProfilingAdminOnly")), "not known")
     except OSError as error:
-        return f"not told: {error}"
+        return f"not known: {error}"
 
 
 @check(60, "a worker without a GPU to see says so, and ends with its own code")
-def no_device_is_told(fixture):
+def no_device_is_reported(fixture):
     if fixture.fake:
         raise Skipped("needs the CUDA runtime")
     from gpu_tests.worker import NoDevice

@@ -68,7 +68,7 @@ def launch_order(trace, name, ordinal=None):
             without += 1
             continue
         pairs += 1
-        # Of a runtime call and the driver call in it, the later one.
+        # The later one of a runtime call and the driver call in it.
         if kernel.start_ps < max(starts):
             early += 1
             worst_ps = max(worst_ps, max(starts) - kernel.start_ps)

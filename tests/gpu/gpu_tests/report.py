@@ -48,9 +48,9 @@ def _short(value, limit):
 
 
 def line(result):
-    told = result.get("text") or result.get("measured") or ""
+    measured = result.get("text") or result.get("measured") or ""
     limit = 700 if result["result"] == "failed" else 160
-    return f"{result['result']:8} {result['name']:26} {result['seconds']:6.1f} s  {_short(told, limit)}"
+    return f"{result['result']:8} {result['name']:26} {result['seconds']:6.1f} s  {_short(measured, limit)}"
 
 
 def summary(results):
@@ -75,6 +75,6 @@ def write(out, info, results):
                    f"libcupti {json.dumps(info['bundle'].get('libcupti', ''))}\n\n**{summary(results)}**\n\n")
         file.write("| check | result | s | what it proves | measured, or why |\n|---|---|---|---|---|\n")
         for result in results:
-            told = _short(result.get("text") or result.get("measured") or "", 1500).replace("|", "\\|")
+            measured = _short(result.get("text") or result.get("measured") or "", 1500).replace("|", "\\|")
             proves = CHECKS[result["name"]].proves.replace("|", "\\|")
-            file.write(f"| {result['name']} | {result['result']} | {result['seconds']} | {proves} | {told} |\n")
+            file.write(f"| {result['name']} | {result['result']} | {result['seconds']} | {proves} | {measured} |\n")

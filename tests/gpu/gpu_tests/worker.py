@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gpu_worker process: told what to do line by line, each answer with a deadline."""
+"""A gpu_worker process, which executes one command per line; each answer has a deadline."""
 import contextlib
 import glob
 import json

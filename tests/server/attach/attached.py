@@ -29,7 +29,7 @@ SANITIZED = "ASAN_OPTIONS" in os.environ  # set by the build with AddressSanitiz
 # AddressSanitizer's runtime, which this process has too: it must come before all other libraries.
 RUNTIME = os.environ.get("LD_PRELOAD", "") if SANITIZED else ""
 
-# Of the machine that the tests run on, and of the user that runs them.
+# Variables of the machine and of the user, which the tests remove.
 FOREIGN = re.compile(
     r"JOBSCOPE_|LD_PRELOAD$|CUDA_INJECTION64_PATH$|NVTX_INJECTION64_PATH$|(LOCAL_|WORLD_)?(RANK|SIZE)$|SLURM_|OMPI_|PMI_|MPI_"
 )

@@ -60,10 +60,10 @@ def pool(method):
     children = [context.Process(target=child, args=(queue,)) for _ in range(2)]
     for one in children:
         one.start()
-    told = [queue.get(timeout=60) for _ in children]
+    answers = [queue.get(timeout=60) for _ in children]
     for one in children:
         one.join(60)
-    return [one.exitcode for one in children] if len(set(told)) == 2 else told
+    return [one.exitcode for one in children] if len(set(answers)) == 2 else answers
 
 if __name__ == "__main__":
     use = globals()["use_" + import_module]

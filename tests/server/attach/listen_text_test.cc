@@ -137,7 +137,7 @@ TEST(ListenTextTest, LookingIsNotListening) {
   close(fd);
 }
 
-TEST(ListenTextTest, WhatCannotBeToldIsNotTaken) {
+TEST(ListenTextTest, WhatIsUnknownIsNotTaken) {
   const Listener listener(AF_INET);
   const std::string port = std::to_string(listener.port());
   for (const std::string& text :

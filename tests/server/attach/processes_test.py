@@ -23,8 +23,8 @@ if __name__ == "__main__":
     sys.stdin.readline()
     for one in children:
         one.start()
-    told = [queue.get(timeout=30) for _ in children]
-    print(json.dumps(dict(told)), flush=True)
+    answers = [queue.get(timeout=30) for _ in children]
+    print(json.dumps(dict(answers)), flush=True)
     sys.stdin.readline()
     for one in children:
         one.kill()
@@ -43,7 +43,7 @@ sys.exit(subprocess.run([sys.executable, "-c", %r], env={**os.environ, **child})
 
 class PoolTest(attached.TestCase):
     def pool(self, method, env):
-        """Starts a pool whose parent is served; returns the process and what its children told."""
+        """Starts a pool whose parent is served; returns the process and the answers of its children."""
         process = attached.Process([attached.PYTHON, self.script(POOL), method], {**env, "JOBSCOPE_PORT_DIR": self.ports})
         self.addCleanup(process.__exit__)
         process.hear()

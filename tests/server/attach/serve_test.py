@@ -116,14 +116,14 @@ class ServeTest(attached.TestCase):
         env = attached.preloaded(f"127.0.0.1:{port}", JOBSCOPE_PROGRAMS="train.py")
         self.serve(env, [attached.PYTHON, "-u", self.script(LOOP)], port)
 
-    def test_descendants_are_told(self):
+    def test_descendants_inherit_the_variables(self):
         code = "import json, os; print(json.dumps(dict(os.environ))); input()"
         env = attached.preloaded(RANK="3", CUDA_INJECTION64_PATH="none")
         with attached.Process([attached.PYTHON, "-c", code], env) as process:
-            told = process.hear_json()
-            self.assertEqual(told["JOBSCOPE_ATTACHED"], f"{process.pid} RANK=3")
-            self.assertEqual(told["NVTX_INJECTION64_PATH"], os.path.realpath(attached.LIBRARY))
-            self.assertEqual(told["CUDA_INJECTION64_PATH"], "none")  # what is set stays
+            variables = process.hear_json()
+            self.assertEqual(variables["JOBSCOPE_ATTACHED"], f"{process.pid} RANK=3")
+            self.assertEqual(variables["NVTX_INJECTION64_PATH"], os.path.realpath(attached.LIBRARY))
+            self.assertEqual(variables["CUDA_INJECTION64_PATH"], "none")  # what is set stays
             self.assertEqual(process.finish(), (0, ""))
 
     def test_relative_path_and_another_directory(self):

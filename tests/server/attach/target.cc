@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program that the attach library finds itself in: C library only, threads none, and as unhelpful
-// as programs are. It is not told that it is a test.
+// as programs are. It does not know that it is a test.
 //
 //   attach_target wait                     says "up", waits for a line, returns from main
 //   attach_target rank                     as `wait`, but first sets each NAME=VALUE that comes as

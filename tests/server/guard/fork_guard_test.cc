@@ -332,8 +332,8 @@ TEST_F(ForkGuardTest, AForkWaitsForASocketThatHasNoAddressYet) {
     std::thread other([&] {
       forks.store(true);
       open = InChild([&] {
-        const ssize_t told = write(child.get(), "", 1);
-        return told == 1 ? OpenBits({listener.get()}) : 2;
+        const ssize_t written = write(child.get(), "", 1);
+        return written == 1 ? OpenBits({listener.get()}) : 2;
       });
     });
     while (!forks.load()) std::this_thread::yield();

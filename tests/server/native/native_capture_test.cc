@@ -79,7 +79,7 @@ TEST_F(NativeCaptureTest, CommandedInstantAndZeroAreKept) {
   EXPECT_GE(summary.duration_ns(), 49'999'000U);  // from the zero on
 }
 
-TEST_F(NativeCaptureTest, ASecondClientIsToldWhoIsBusy) {
+TEST_F(NativeCaptureTest, ASecondClientLearnsWhoIsBusy) {
   StartServer();
   auto first = Start(absl::Minutes(1), "first");
   auto second = Open();
@@ -325,7 +325,7 @@ TEST_F(NativeCaptureTest, ACollectorThatFailsIsNamedWhenArmed) {
   EXPECT_EQ(ended.last_item(), stream->last_item());
 }
 
-TEST_F(NativeCaptureTest, AnItemThatIsTooLargeIsSentEmptyAndTold) {
+TEST_F(NativeCaptureTest, AnItemThatIsTooLargeIsSentEmptyAndReported) {
   flood_.set_raw_plane_bytes(limits::kMaxItemBytes + 1);
   StartFlood(Options());
   auto stream = Start(absl::Milliseconds(1));

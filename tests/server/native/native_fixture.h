@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A real server over a collector that records as much as a test wants, and a client that does
-// exactly what a test says.
+// Starts a real server over a collector that records as much as a test requests, and a client that
+// a test controls message by message.
 #ifndef TESTS_SERVER_NATIVE_NATIVE_FIXTURE_H_
 #define TESTS_SERVER_NATIVE_NATIVE_FIXTURE_H_
 

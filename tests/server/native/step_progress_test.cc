@@ -26,10 +26,10 @@ TEST(WindowStepsTest, CountsFromTheStartOrFromTheFirstOfTheRange) {
 
 TEST(StepStateTest, IsUnsetWithoutSteps) { EXPECT_FALSE(StepStateOf({}).has_value()); }
 
-TEST(StepStateTest, TellsTheNewestStepAndItsRate) {
+TEST(StepStateTest, ReportsTheNewestStepAndTheRecentRate) {
   StepHistory history;
   history.count = 1'000;
-  // Begin to begin: 30 ms, then 10 ms.
+  // From one start to the next: 30 ms, then 10 ms.
   for (int64_t i = 0; i < 100; ++i) {
     const absl::Duration begun_ago = absl::Milliseconds(170 + 30 * (99 - i));
     history.recent.push_back({i, absl::Milliseconds(5), begun_ago - absl::Milliseconds(5)});
@@ -42,7 +42,7 @@ TEST(StepStateTest, TellsTheNewestStepAndItsRate) {
   ASSERT_TRUE(state.has_value());
   EXPECT_EQ(state->begun(), 1'000U);
   EXPECT_EQ(state->current(), 116);
-  EXPECT_DOUBLE_EQ(state->step_time_ms(), 10);  // of late
+  EXPECT_DOUBLE_EQ(state->step_time_ms(), 10);  // of the newest steps
   EXPECT_EQ(state->age_ns(), 10'000'000U);
   EXPECT_TRUE(state->increasing());
   history.current = StepTiming{0, absl::Milliseconds(1), absl::ZeroDuration()};  // an epoch begins
@@ -52,7 +52,7 @@ TEST(StepStateTest, TellsTheNewestStepAndItsRate) {
   EXPECT_FALSE(state->increasing());
 }
 
-TEST(StepStateTest, APauseIsNoLengthOfAStep) {
+TEST(StepStateTest, APauseDoesNotCountAsAStepTime) {
   StepHistory history;
   history.count = 20;
   absl::Duration begun_ago = absl::Milliseconds(2 * 20 + 5'000);
@@ -77,7 +77,7 @@ TEST(StepStateTest, AStepWithoutAnEndIsNotTheNewest) {
   EXPECT_TRUE(state->increasing());
 }
 
-TEST(StepStateTest, NumbersThatFellInEachEpochDoNotRise) {
+TEST(StepStateTest, NumbersThatFallInEachEpochDoNotIncrease) {
   StepHistory history;
   history.count = 1'050;
   history.current = StepTiming{50, absl::Milliseconds(1), absl::ZeroDuration()};
@@ -85,7 +85,7 @@ TEST(StepStateTest, NumbersThatFellInEachEpochDoNotRise) {
   auto state = StepStateOf(history);
   EXPECT_FALSE(state->increasing());
   EXPECT_TRUE(state->by_ordinal());
-  // Steps to warm up, then those of the training.
+  // Steps of a warm-up, then those of the training.
   history.last_fall = 11;
   EXPECT_TRUE(StepStateOf(history)->increasing());
 }

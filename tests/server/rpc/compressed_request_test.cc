@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Foreign input does not fill the job's memory: requests that inflate, and a program that holds the
-// port that the job wants.
+// Messages of other processes do not fill the job's memory: compressed requests, and answers of a
+// program that holds the port on which the job wants to listen.
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
@@ -19,13 +19,13 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr int kDescriptors = 256;
-#if defined(__SANITIZE_ADDRESS__)  // which keeps freed memory back
-constexpr size_t kVaries = 40 * kMiB;
+#if defined(__SANITIZE_ADDRESS__)  // which does not return freed memory
+constexpr size_t kTolerance = 40 * kMiB;
 #else
-constexpr size_t kVaries = 12 * kMiB;
+constexpr size_t kTolerance = 12 * kMiB;
 #endif
 
-TEST(Bombs, ACompressedRequestIsRefused) {
+TEST(CompressionBombTest, ACompressedRequestIsRefused) {
   CrowdedWorker worker(kDescriptors, {"JOBSCOPE_LISTEN=127.0.0.1:0"});
   ASSERT_NE(worker.address(), "");
   const size_t before = worker.AskNumber("memory");
@@ -45,7 +45,7 @@ TEST(Bombs, ACompressedRequestIsRefused) {
 
 // The job asks the holder of its port who it is. The memory quota of that channel is 4 MiB;
 // port_holder_test.cc tests the limit on one answer.
-TEST(Bombs, TheHolderOfThePortIsNotBelieved) {
+TEST(CompressionBombTest, AnswersOfThePortHolderAreBounded) {
   const auto peak = [](const std::string& address) {
     CrowdedWorker worker(kDescriptors, {absl::StrCat("JOBSCOPE_LISTEN=", address)});
     EXPECT_EQ(worker.address(), "");
@@ -55,8 +55,8 @@ TEST(Bombs, TheHolderOfThePortIsNotBelieved) {
   };
   CrowdedWorker honest(kDescriptors, {"JOBSCOPE_LISTEN=127.0.0.1:0"});
   const size_t usual = peak(honest.address());
-  EXPECT_LT(peak(OversizedWorker(400 * kMiB).address()), usual + kVaries);
-  EXPECT_LT(peak(CompressingWorker(48 * kMiB).address()), usual + kVaries);
+  EXPECT_LT(peak(OversizedWorker(400 * kMiB).address()), usual + kTolerance);
+  EXPECT_LT(peak(CompressingWorker(48 * kMiB).address()), usual + kTolerance);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ def has_ipv6():
 
 
 def worker_serve(address):
-    """Serves until told to end."""
+    """Serves until the test lets it end."""
     code, bound, error = harness.Library().start(address)
     harness.tell(code=code, address=bound, error=error)
     harness.wait()

@@ -155,13 +155,13 @@ TEST_F(CommandedSessionTest, CollectorsAreStartedAheadOfTheInstant) {
     const StartCommand command = In(900 * kMillisecondNs, absl::Milliseconds(1));
     ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
     ASSERT_TRUE(a_.AwaitCalls("start", tries));
-    const bool told = session.has_started->load();
+    const bool reported = session.has_started->load();
     const bool ahead = WorkerMonotonicNs() < command.start_monotonic_ns;
     const SessionStarted started = session.Started();
     EXPECT_GE(WorkerMonotonicNs(), command.start_monotonic_ns - 1000);
     session.pending.Get();
     if (ahead) {
-      EXPECT_FALSE(told) << "told when it was on, not when it began";
+      EXPECT_FALSE(reported) << "reported when it was on, not when it began";
       EXPECT_EQ(started.late_ns, 0u);
       break;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A collector whose verbs fail, hang or work as a test says.
+// Implements a collector whose verbs fail, hang or work, as a test requests.
 #ifndef TESTS_SERVER_SESSION_FAKE_COLLECTOR_H_
 #define TESTS_SERVER_SESSION_FAKE_COLLECTOR_H_
 

@@ -98,21 +98,21 @@ TEST_F(SessionTest, WhatASessionHeldIsReleasedWithoutTheLock) {
 
 TEST_F(SessionTest, ASecondCallerIsRefusedWhileACollectorHangs) {
   // The collector's state when the second caller gets its answer.
-  const auto state_when_told = [this](const std::string& verb) {
+  const auto state_when_reported = [this](const std::string& verb) {
     FakeCollector hanging("hanging");
     hanging.HangIn(verb);
     Make({&hanging});
     Pending first = Submit(For(absl::ZeroDuration()));
     EXPECT_TRUE(hanging.AwaitCalls(verb, 1));
-    std::promise<std::string> told;
+    std::promise<std::string> reported;
     SessionCallbacks callbacks;
     callbacks.done = [&](const SessionResult& result) {
       EXPECT_EQ(result.status.code(), absl::StatusCode::kAlreadyExists);
-      told.set_value(manager_->DescribeCollectors()[0].state());
+      reported.set_value(manager_->DescribeCollectors()[0].state());
     };
     manager_->Submit(For(absl::Seconds(1)), WhenBusy::kRefuse, absl::InfiniteFuture(),
                      std::move(callbacks));
-    const std::string state = told.get_future().get();
+    const std::string state = reported.get_future().get();
     hanging.Release();
     first.Get();
     EXPECT_TRUE(manager_->Shutdown(absl::Seconds(60)));
@@ -121,7 +121,7 @@ TEST_F(SessionTest, ASecondCallerIsRefusedWhileACollectorHangs) {
   for (const std::string verb : {"arm", "stop"}) {
     std::string state;
     // Asked again where this thread itself has slept through the deadline.
-    for (int i = 0; i < 5 && state != "on"; ++i) state = state_when_told(verb);
+    for (int i = 0; i < 5 && state != "on"; ++i) state = state_when_reported(verb);
     EXPECT_EQ(state, "on") << "only after the deadline of " << verb;
   }
 }

@@ -111,7 +111,7 @@ TEST_F(ProfileTest, TwoCallersAreQueued) {
   EXPECT_EQ(SummaryOf(Trace(reply)).session_id(), "second");
 }
 
-TEST_F(ProfileTest, OneThatCannotWaitLongEnoughIsToldSo) {
+TEST_F(ProfileTest, OneThatCannotWaitLongEnoughGetsAnError) {
   StartServer();
   grpc::ClientContext first_context;
   auto first = ProfileAsync(&first_context, Request(3'600'000, "first"));

@@ -146,9 +146,9 @@ EXPORT int FakeCuptiApiSite(uint32_t domain, uint32_t site, const char* function
 
 EXPORT int FakeCuptiApiCall(uint32_t domain) {
   const char* const function = domain == 1 ? "cuLaunchKernel" : "cudaLaunchKernel";
-  int told = 0;
-  for (const uint32_t site : {0u, 1u}) told += FakeCuptiApiSite(domain, site, function);
-  return told;
+  int reported = 0;
+  for (const uint32_t site : {0u, 1u}) reported += FakeCuptiApiSite(domain, site, function);
+  return reported;
 }
 
 EXPORT uint64_t FakeCuptiAttribute(uint32_t attribute) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the fake knows: shared by CUPTI's functions (fake_cupti.cc) and by those that a test tells
-// it what to do with (fake_control.cc).
+// Holds the state of the fake, which CUPTI's functions (fake_cupti.cc) share with those by which a
+// test controls the fake (fake_control.cc).
 #ifndef TESTS_COLLECTORS_CUDA_FAKE_CUPTI_FAKE_STATE_H_
 #define TESTS_COLLECTORS_CUDA_FAKE_CUPTI_FAKE_STATE_H_
 

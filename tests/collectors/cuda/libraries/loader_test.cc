@@ -157,7 +157,7 @@ TEST(ToolkitTest, ItsLibraryWalksOurRecords) {
 }
 
 // The real library's failing calls, without a GPU: a session ends in a reason, the process lives.
-TEST(ToolkitTest, WhatFailsInItsLibraryIsToldAndLeavesMemoryAlone) {
+TEST(ToolkitTest, WhatFailsInItsLibraryIsReportedAndLeavesMemoryAlone) {
   const Result result = Probe({"--library", TOOLKIT_CUPTI, "--fail"});
   EXPECT_EQ(result.code, 0) << result.out;
   EXPECT_THAT(result.out, HasSubstr("message of 35: User doesn't have sufficient privileges"));

@@ -81,13 +81,13 @@ class OtherProfilersTest : public CudaCollectorTest {
         },
         ::testing::ExitedWithCode(0), "");
   }
-  void ExpectToldOfTorchProfiler() {
-    const auto told = AllOf(HasSubstr("a torch.profiler block recorded during this capture"),
-                            HasSubstr("capture again while no torch.profiler block runs"),
-                            HasSubstr("run that block again without a capture"));
+  void ExpectReportOfTorchProfiler() {
+    const auto reported = AllOf(HasSubstr("a torch.profiler block recorded during this capture"),
+                                HasSubstr("capture again while no torch.profiler block runs"),
+                                HasSubstr("run that block again without a capture"));
     EXPECT_EQ(session().report().state, CollectorState::kDegraded);
-    EXPECT_THAT(session().report().reason, told);
-    EXPECT_THAT(session().report().warnings, Contains(told));
+    EXPECT_THAT(session().report().reason, reported);
+    EXPECT_THAT(session().report().warnings, Contains(reported));
   }
   void Refused(const std::string& text) {
     const absl::Status status = session().Arm();
@@ -185,7 +185,7 @@ TEST_F(OtherProfilersTest, ARecordingThatBeganDuringACaptureGoesOnAfterIt) {
     EXPECT_NE(gpu().LaunchPending(kAdd), 0u);  // into Kineto's buffer
     Finish();
     EXPECT_THAT(session().report().warnings, Contains(HasSubstr("GPU tracing stays on until")));
-    ExpectToldOfTorchProfiler();
+    ExpectReportOfTorchProfiler();
     EXPECT_EQ(gpu().IsEnabled(cuda::kKindConcurrentKernel), 1);
     EXPECT_EQ(gpu().IsEnabled(cuda::kKindRuntime), 1);
     EXPECT_EQ(gpu().IsEnabled(cuda::kKindMemory), 0);
@@ -206,7 +206,7 @@ TEST_F(OtherProfilersTest, ARecordingWithinACaptureIsReportedWithTheRemedy) {
     (void)session().Drain();
     Finish();
     EXPECT_THAT(session().report().warnings, Not(Contains(HasSubstr("GPU tracing stays on"))));
-    ExpectToldOfTorchProfiler();
+    ExpectReportOfTorchProfiler();
   });
 }
 
@@ -275,7 +275,7 @@ TEST_F(OtherProfilersTest, AToolFromOutsideIsNamedAndLeftAlone) {
   });
 }
 
-TEST_F(OtherProfilersTest, AToolThatCudaWasToldToLoadIsNamed) {
+TEST_F(OtherProfilersTest, AToolThatCudaLoadsIsNamed) {
   InAProcess([this] {
     Load(FAKE_TORCH);
     Load(FAKE_CUDA);

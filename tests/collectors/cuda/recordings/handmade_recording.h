@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recording made by the record builder, not by CUPTI: what the reader's test has until recordings
-// of a real GPU lie beside it.
+// Makes a recording with the record builder, for the reader's test on machines without recordings
+// of a real GPU.
 #ifndef TESTS_COLLECTORS_CUDA_RECORDINGS_HANDMADE_RECORDING_H_
 #define TESTS_COLLECTORS_CUDA_RECORDINGS_HANDMADE_RECORDING_H_
 

@@ -335,7 +335,7 @@ TEST_F(CudaDetachTest, ACallBetweenTheTwoKindsOfCallbacksIsNotMistaken) {
   }
 }
 
-// The first wait was within one call of the runtime that is not told of, the second is within
+// The first wait was within a call of the runtime that has no callback, the second is within
 // another one.
 TEST_F(CudaDetachTest, WaitsFromBeforeTheRuntimesCallbacksDoNotCount) {
   options_.limits.detach_wait = absl::Milliseconds(300);
@@ -372,10 +372,10 @@ TEST_F(CudaDetachTest, BesideAThreadThatIsNotCountedItStays) {
   std::vector<std::thread> threads;
   for (int i = 0; i < kCounted; ++i) {
     threads.emplace_back([&, i] {
-      bool told = false;
+      bool reported = false;
       while (!leave) {
-        if (!told && gpu().ApiCall(2) != 0) {
-          told = true;
+        if (!reported && gpu().ApiCall(2) != 0) {
+          reported = true;
           ++counted;
         }
         if (i == 0 && inside != 0) ApplicationThread::WaitForDevice();

@@ -202,7 +202,7 @@ TEST(NoRing, TheReaderKnowsHowManyAreListedAtMost) {
   EXPECT_EQ(without_ring, most);
 }
 
-// Also while a reader holds ended threads: it is never told of these, so it could not release them.
+// Also while a reader holds ended threads: it does not learn of these, so cannot release them.
 TEST(NoRing, ThreadsWithoutARingComeAndGoWithoutEnd) {
   Recording recording(kAllBits);
   const uint64_t before = Totals().no_ring_events;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the recorder's tests look at records through: events decoded into values, and a thread that
-// records and is read.
+// Decodes records into values, and runs a thread that records, for tests of the recorder.
 #ifndef TESTS_COLLECTORS_HOST_RECORDER_RECORDED_H_
 #define TESTS_COLLECTORS_HOST_RECORDER_RECORDED_H_
 

@@ -90,12 +90,12 @@ def worker_stops_during_a_collection(logdir):
 class AnUnfinishedCollection(unittest.TestCase):
     def test_it_is_open_in_its_capture_and_not_in_the_next(self):
         with tempfile.TemporaryDirectory() as logdir, workers.Worker(__file__, "stops_during_a_collection", logdir) as worker:
-            told = worker.hear()
+            answer = worker.hear()
             self.assertEqual(worker.finish(), 0)
-            (unfinished,) = self.collections(told["first"])
+            (unfinished,) = self.collections(answer["first"])
             self.assertEqual(unfinished.stats["truncated"], 1)
-            self.assertEqual(self.collections(told["second"]), [])
-            self.assertTrue(told["removed"])
+            self.assertEqual(self.collections(answer["second"]), [])
+            self.assertTrue(answer["removed"])
 
     @staticmethod
     def collections(run_directory):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads stacks without the GIL, of an interpreter that consists of its data alone: those of 3.9.
+// Reads stacks without the GIL, from the data of an interpreter that does not run: the structs of
+// CPython 3.9, made by the test.
 #include "collectors/python/stacks/stacks.h"
 
 #include <array>
@@ -82,7 +83,8 @@ TEST_F(StacksTest, ThreadsThatRunAreListedWithTheirStacks) {
   EXPECT_EQ(codes_->Name(round.stacks[1].frames[0].code), "$f:0 f");
 }
 
-// It may keep its state, and would appear to run its last function until the end.
+// Python may keep the state of such a thread, which would then appear to run its last function
+// until the end of the capture.
 TEST_F(StacksTest, AThreadThatHasLeftPythonIsNotListed) {
   ASSERT_THAT(Read().idents, ElementsAre(IdentOf(0), IdentOf(1)));
   Run(1, 0);

@@ -146,7 +146,7 @@ TEST_F(AssemblerTest, LossesBecomeWarningsWithARemedy) {
           AllOf(HasSubstr("ended before its planned end (shutdown)"), HasSubstr("123 ms"))));
 }
 
-TEST_F(AssemblerTest, WithoutSummaryTheLastLossOfEachCollectorIsTold) {
+TEST_F(AssemblerTest, WithoutSummaryTheLastLossOfEachCollectorIsReported) {
   for (const auto& [collector, events] :
        {std::pair{"host", 3}, std::pair{"cuda", 4}, std::pair{"host", 10}}) {
     v1::Loss loss;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random sessions: items as collectors would make them, and the same trace as plain protobuf
-// objects.
+// Generates random sessions: items as collectors would make them, and the same trace as plain
+// protobuf objects.
 #ifndef TESTS_COMMON_XSPACE_ASSEMBLE_RANDOM_TRACE_H_
 #define TESTS_COMMON_XSPACE_ASSEMBLE_RANDOM_TRACE_H_
 

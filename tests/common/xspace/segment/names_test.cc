@@ -20,7 +20,7 @@
 namespace jobscope::xspace {
 namespace {
 
-// Keeps items; refuses all once told so.
+// Keeps items, or refuses all of them.
 class RecordingSink : public ItemSink {
  public:
   [[nodiscard]] bool Append(ItemKind kind, std::string_view body) override {

@@ -144,7 +144,7 @@ TEST(StoreTest, SmallItemsFillTheCapToo) {
   EXPECT_LE(store.mapped_bytes(), 4 * kMiB);
 }
 
-TEST(StoreTest, FullIsToldOfEventsOnly) {
+TEST(StoreTest, FullIsReportedForEventsOnly) {
   Store store(kMiB);
   EXPECT_FALSE(store.Append(ItemKind::kNames, std::string(2 * kMiB, 'x')));
   EXPECT_FALSE(store.Full());
@@ -337,41 +337,41 @@ TEST(StoreTest, MemoryGoesBack) {
 
 TEST(StoreTest, TellsOfAnItemOnceAsked) {
   Store store(4 * kMiB);
-  int told = 0;
-  store.SetListener([&told] { ++told; });
+  int reported = 0;
+  store.SetListener([&reported] { ++reported; });
   ASSERT_TRUE(store.Append(ItemKind::kNames, "1"));
-  EXPECT_EQ(told, 0) << "nobody asked";
+  EXPECT_EQ(reported, 0) << "nobody asked";
   EXPECT_TRUE(store.NotifyFrom(1)) << "it is there";
   EXPECT_FALSE(store.NotifyFrom(3));
   ASSERT_TRUE(store.Append(ItemKind::kNames, "2"));
-  EXPECT_EQ(told, 0);
+  EXPECT_EQ(reported, 0);
   ASSERT_TRUE(store.Append(ItemKind::kNames, "3"));
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(reported, 1);
   ASSERT_TRUE(store.Append(ItemKind::kNames, "4"));
-  EXPECT_EQ(told, 1) << "once";
+  EXPECT_EQ(reported, 1) << "once";
   store.Release(4);
   EXPECT_TRUE(store.NotifyFrom(4)) << "it was there";
   EXPECT_FALSE(store.NotifyFrom(5));
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(reported, 1);
 }
 
 TEST(StoreTest, TellsOfItemsOnceTheyAreLarge) {
   Store store(4 * kMiB);
-  int told = 0;
-  store.SetListener([&told] { ++told; });
+  int reported = 0;
+  store.SetListener([&reported] { ++reported; });
   ASSERT_TRUE(store.Append(ItemKind::kNames, "12"));
   ASSERT_TRUE(store.Append(ItemKind::kNames, "34"));
   EXPECT_TRUE(store.NotifyFrom(1, 4)) << "both together";
   EXPECT_FALSE(store.NotifyFrom(2, 4)) << "those before do not count";
   ASSERT_TRUE(store.Append(ItemKind::kNames, "5"));
-  EXPECT_EQ(told, 0);
+  EXPECT_EQ(reported, 0);
   ASSERT_TRUE(store.Append(ItemKind::kNames, "6"));
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(reported, 1);
   EXPECT_FALSE(store.NotifyFrom(5, 2)) << "there is none yet";
   ASSERT_TRUE(store.Append(ItemKind::kNames, "7"));
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(reported, 1);
   ASSERT_TRUE(store.Append(ItemKind::kNames, "890"));
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(reported, 2);
 }
 
 TEST(StoreTest, ManyThreadsFillItExactly) {

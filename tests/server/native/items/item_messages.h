@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a store holds, and what a message of items says, for tests.
+// Reads the items of a store, and those of a message, for tests.
 #ifndef TESTS_SERVER_NATIVE_ITEMS_ITEM_MESSAGES_H_
 #define TESTS_SERVER_NATIVE_ITEMS_ITEM_MESSAGES_H_
 
