@@ -106,16 +106,9 @@ void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* ou
   manifest.client_version = Version();
   manifest.duration_ms = static_cast<uint64_t>(flags.duration_ms);
   manifest.options_text["protocol"] = flags.protocol ? Name(*flags.protocol) : kAnyProtocol;
-  manifest.options_numbers = {{"num_tracing_attempts", flags.num_tracing_attempts},
-                              {"delay_ms", flags.delay_ms},
-                              {"connect_timeout_ms", flags.connect_timeout_ms},
-                              {"transfer_timeout_ms", flags.transfer_timeout_ms},
-                              {"max_parallel", flags.max_parallel},
-                              {"max_trace_mb", flags.max_trace_mb},
-                              {"max_duration_ms", flags.max_duration_ms},
-                              {"lookback_ms", flags.lookback_ms},
-                              {"part_mb", flags.part_mb},
-                              {"resume_timeout_ms", flags.resume_timeout_ms}};
+  manifest.options_numbers = CaptureNumbers(flags);
+  manifest.options_numbers["connect_timeout_ms"] = flags.connect_timeout_ms;
+  manifest.options_numbers["max_parallel"] = flags.max_parallel;
   for (const RecordingOption& option : AllRecordingOptions()) {
     const std::string value = OptionText(flags.recording, option.name);
     if (option.kind == RecordingOption::Kind::kText) {
@@ -123,14 +116,6 @@ void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* ou
     } else {
       (void)absl::SimpleAtoi(value, &manifest.options_numbers[option.name]);
     }
-  }
-  const std::pair<const char*, std::optional<int64_t>> if_given[] = {
-      {"min_workers", flags.min_workers},
-      {"steps", flags.steps},
-      {"start_step", flags.start_step},
-      {"sample", flags.sample}};
-  for (const auto& [name, value] : if_given) {
-    if (value.has_value()) manifest.options_numbers[name] = *value;
   }
 }
 

@@ -4,8 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <climits>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -61,6 +64,33 @@ absl::Status CheckDuration(const Flags& flags) {
       absl::StrCat("--duration_ms=", flags.duration_ms, " is out of range; give 1 to ",
                    flags.max_duration_ms, ", or raise --max_duration_ms"));
 }
+
+// A flag whose value is a number, and its range. The range of --duration_ms depends on other flags:
+// CheckDuration.
+struct NumberFlag {
+  const char* name;
+  std::variant<int64_t Flags::*, std::optional<int64_t> Flags::*> member;
+  int64_t low, high;
+
+  std::optional<int64_t> Of(const Flags& flags) const {
+    return std::visit([&](auto of) { return std::optional<int64_t>(flags.*of); }, member);
+  }
+};
+
+constexpr NumberFlag kNumberFlags[] = {
+    {"max_duration_ms", &Flags::max_duration_ms, 1, kMaxMs},
+    {"num_tracing_attempts", &Flags::num_tracing_attempts, 1, 1000},
+    {"delay_ms", &Flags::delay_ms, 0, 3'600'000},
+    {"transfer_timeout_ms", &Flags::transfer_timeout_ms, 1, kMaxMs},
+    {"max_trace_mb", &Flags::max_trace_mb, 0, 1 << 24},
+    {"min_workers", &Flags::min_workers, 1, INT_MAX},
+    {"steps", &Flags::steps, 1, 1'000'000},
+    {"start_step", &Flags::start_step, 0, INT64_MAX / 2},
+    {"lookback_ms", &Flags::lookback_ms, 0, 3'600'000},
+    {"part_mb", &Flags::part_mb, 1, 1900},
+    {"resume_timeout_ms", &Flags::resume_timeout_ms, 0, kMaxMs},
+    {"sample", &Flags::sample, 1, INT_MAX},
+};
 
 // Adds the flags of the recording options. `bad_value` receives the first error.
 void AddRecording(CLI::App* app, RecordingOptions* recording, absl::Status* bad_value) {
@@ -165,25 +195,10 @@ absl::Status CheckCaptureFlags(const CLI::App& app, Flags* checked) {
         std::min(checked->duration_ms, std::max<int64_t>(checked->max_duration_ms, 1));
   }
   const Flags& flags = *checked;
-  const struct {
-    const char* flag;
-    int64_t value, low, high;
-  } ranges[] = {
-      {"max_duration_ms", flags.max_duration_ms, 1, kMaxMs},
-      {"num_tracing_attempts", flags.num_tracing_attempts, 1, 1000},
-      {"delay_ms", flags.delay_ms, 0, 3'600'000},
-      {"transfer_timeout_ms", flags.transfer_timeout_ms, 1, kMaxMs},
-      {"max_trace_mb", flags.max_trace_mb, 0, 1 << 24},
-      {"min_workers", flags.min_workers.value_or(1), 1, INT_MAX},
-      {"steps", flags.steps.value_or(1), 1, 1'000'000},
-      {"start_step", flags.start_step.value_or(0), 0, INT64_MAX / 2},
-      {"lookback_ms", flags.lookback_ms, 0, 3'600'000},
-      {"part_mb", flags.part_mb, 1, 1900},
-      {"resume_timeout_ms", flags.resume_timeout_ms, 0, kMaxMs},
-      {"sample", flags.sample.value_or(1), 1, INT_MAX},
-  };
-  for (const auto& range : ranges) {
-    absl::Status in_range = CheckRange(range.flag, range.value, range.low, range.high);
+  for (const NumberFlag& number : kNumberFlags) {
+    const std::optional<int64_t> value = number.Of(flags);
+    if (!value.has_value()) continue;
+    absl::Status in_range = CheckRange(number.name, *value, number.low, number.high);
     if (!in_range.ok()) return in_range;
   }
   absl::Status status = CheckDuration(flags);
@@ -198,6 +213,14 @@ absl::Status CheckCaptureFlags(const CLI::App& app, Flags* checked) {
   }
   if (!flags.session_id.empty()) return CheckRunName(flags.session_id);
   return absl::OkStatus();
+}
+
+std::map<std::string, int64_t> CaptureNumbers(const Flags& flags) {
+  std::map<std::string, int64_t> numbers;
+  for (const NumberFlag& number : kNumberFlags) {
+    if (const std::optional<int64_t> value = number.Of(flags)) numbers[number.name] = *value;
+  }
+  return numbers;
 }
 
 }  // namespace jobscope

@@ -4,16 +4,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "client/cli/capture_flags.h"
 #include "client/cli/run/run_verb.h"
 #include "client/cli/verbs.h"
 
 namespace jobscope {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Key;
+using ::testing::Not;
+using ::testing::Pair;
 
 FlagsResult Parse(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"/usr/bin/capture"});
@@ -229,6 +236,15 @@ TEST(Flags, WhatWasMeantIsSuggested) {
   for (const char* flag : {"--nosuch=1", "--x", "--tls=1", "--", "stray"}) {
     EXPECT_THAT(text(flag), Not(HasSubstr("did you mean"))) << flag;
   }
+}
+
+TEST(Flags, TheNumbersForTheManifestAreThoseThatHaveAValue) {
+  const FlagsResult result = Parse({"--service_addr=a:1", "--logdir=/x", "--steps=5"});
+  ASSERT_TRUE(result.flags.has_value()) << result.text;
+  const std::map<std::string, int64_t> numbers = CaptureNumbers(*result.flags);
+  EXPECT_THAT(numbers, Contains(Pair("steps", 5)));
+  EXPECT_THAT(numbers, Contains(Pair("part_mb", 256)));
+  EXPECT_THAT(numbers, Not(Contains(Key("sample"))));
 }
 
 TEST(Flags, HelpAndVersion) {
