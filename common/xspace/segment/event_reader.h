@@ -38,26 +38,34 @@ struct EventView {
 // [in, end). Does not parse the stats.
 const char* ReadEventSlow(const char* in, const char* end, EventView* event);
 
-inline const char* ReadEvent(const char* in, const char* end, EventView* event) {
+// Does the same for an event of the usual form that does not lie at the end of its segment; returns
+// null for any other.
+inline const char* ReadUsualEvent(const char* in, const char* end, EventView* event) {
   // Two bytes of header, three tags, three varints of at most eight bytes: all loads below stay
   // before in + 32.
   constexpr int64_t kReach = 32;
   if (end - in < kReach || in[0] != BytesTag(xline_field::kEvents) ||
       static_cast<uint8_t>(in[1]) >= 0x80 || in[2] != VarintTag(xevent_field::kMetadataId)) {
-    return ReadEventSlow(in, end, event);
+    return nullptr;
   }
   const char* const behind = in + 2 + in[1];
   const char* at = ReadSpread(in + 3, &event->metadata_id);
-  if (at == nullptr || *at != VarintTag(xevent_field::kOffsetPs)) {
-    return ReadEventSlow(in, end, event);
-  }
+  if (at == nullptr || *at != VarintTag(xevent_field::kOffsetPs)) return nullptr;
   at = ReadSpread(at + 1, &event->key.start);
-  if (at == nullptr || *at != VarintTag(xevent_field::kDurationPs)) {
-    return ReadEventSlow(in, end, event);
-  }
+  if (at == nullptr || *at != VarintTag(xevent_field::kDurationPs)) return nullptr;
   at = ReadSpread(at + 1, &event->key.duration);
-  if (at == nullptr || at > behind || behind > end) return ReadEventSlow(in, end, event);
+  if (at == nullptr || at > behind || behind > end) return nullptr;
   event->stats = std::string_view(at, static_cast<size_t>(behind - at));
+  return behind;
+}
+
+inline const char* ReadEvent(const char* in, const char* end, EventView* event) {
+  const char* behind = ReadUsualEvent(in, end, event);
+  if (__builtin_expect(behind != nullptr, 1)) return behind;
+  // A copy: `event` can stay in registers as long as no call gets its address.
+  EventView read;
+  behind = ReadEventSlow(in, end, &read);
+  *event = read;
   return behind;
 }
 
