@@ -51,72 +51,155 @@ Slice CutRange(const Segment& segment, Range range, ReadMeter* meter) {
 // Distance by which a run is prefetched ahead of its current event.
 constexpr size_t kPrefetchBytes = 512;
 
-// Iterates over the events of one run in a time range.
+// Iterates over the events of one run in a time range. Reads one event ahead: the next start is
+// known as soon as the current event has been written, so that comparisons do not wait for varints.
 struct Cursor {
   const Run* run = nullptr;
-  size_t position = 0;         // of the next segment in the run
-  const char* at = nullptr;    // the current event
-  const char* next = nullptr;  // byte after it
-  const char* end = nullptr;   // end of the current segment's events in the range
-  uint64_t item = 0;
+  size_t position = 0;               // of the next segment in the run
+  const char* at = nullptr;          // the current event
+  const char* next = nullptr;        // byte after it
+  const char* after_next = nullptr;  // byte after the event at `next`, unless that is `end`
+  const char* end = nullptr;         // end of the current segment's events in the range
+  Spread start = 0;                  // of the current event
+  Spread next_start = 0;             // of the event at `next`, unless that is `end`
+
+  // Advances to the next event of the segment; false if there is none.
+  bool Next() {
+    at = next;
+    if (__builtin_expect(at == end, 0)) return false;
+    start = next_start;
+    next = after_next;
+    ReadAhead();
+    return true;
+  }
 
   // Advances to the next segment that has events in the range; false if there is none.
-  bool NextSegment(const std::vector<Segment>& segments, Range range, ReadMeter* meter,
-                   Spread* start) {
+  [[gnu::noinline]] bool NextSegment(const std::vector<Segment>& segments, Range range,
+                                     ReadMeter* meter) {
     while (position < run->size()) {
-      const Segment& segment = segments[(*run)[position++]];
-      const std::string_view events = CutRange(segment, range, meter).events;
+      const std::string_view events = CutRange(segments[(*run)[position++]], range, meter).events;
       if (events.empty()) continue;
       AddRead(meter, events);
       at = events.data();
       end = at + events.size();
-      item = segment.item;
-      next = ReadStart(at, end, start);
+      next = ReadStart(at, end, &start);
+      ReadAhead();
       return true;
     }
     return false;
   }
+
+ private:
+  void ReadAhead() {
+    if (__builtin_expect(next == end, 0)) return;
+    after_next = ReadStart(next, end, &next_start);
+    __builtin_prefetch(after_next + kPrefetchBytes);
+  }
 };
 
-// Keeps the start of the current event beside its cursor: it decides nearly all comparisons.
-struct Entry {
-  Spread start = 0;
-  Cursor* cursor = nullptr;
+// Orders the current events of all runs: a tournament tree whose nodes hold the losers of their
+// matches. Replacing the winner repeats the matches between its leaf and the root, and no other.
+class LoserTree {
+ public:
+  // A run's current event. The start decides nearly all matches.
+  struct Entry {
+    Spread start = 0;
+    size_t run = 0;
+  };
+
+  // Takes the place of the start of a run that has no more events: later than all starts, and no
+  // two are equal.
+  static Spread Exhausted(size_t run) { return (Spread{1} << 63) + run; }
+
+  // Takes the starts of the cursors. Both arguments must outlive this.
+  LoserTree(const std::vector<Segment>& segments, const std::vector<Cursor>& cursors)
+      : segments_(segments), cursors_(cursors) {
+    // With a power of two of leaves, all have equally many matches: no branch to mispredict.
+    while (leaves_ < cursors.size()) leaves_ *= 2;
+    std::vector<Entry> winners(2 * leaves_);
+    for (size_t run = 0; run < leaves_; ++run) {
+      winners[leaves_ + run] = {run < cursors.size() ? cursors[run].start : Exhausted(run), run};
+    }
+    losers_.resize(leaves_);
+    for (size_t node = leaves_ - 1; node > 0; --node) {
+      winners[node] = winners[2 * node];
+      losers_[node] = winners[2 * node + 1];
+      Match(&losers_[node], &winners[node]);
+    }
+    first_ = winners[1];
+  }
+
+  // Returns the entry that goes first.
+  Entry first() const { return first_; }
+
+  // Returns the entry that goes first of all but those of `run`, which has just won.
+  Entry Second(size_t run) const {
+    Entry second{Exhausted(leaves_), 0};
+    for (size_t node = (leaves_ + run) / 2; node > 0; node /= 2) {
+      if (Precedes(losers_[node], second)) second = losers_[node];
+    }
+    return second;
+  }
+
+  // Returns the entry that goes first once the run that won has advanced to `entry`.
+  Entry Replace(Entry entry) {
+    for (size_t node = (leaves_ + entry.run) / 2; node > 0; node /= 2) {
+      Match(&losers_[node], &entry);
+    }
+    return entry;
+  }
+
+  bool Precedes(Entry a, Entry b) const {
+    return a.start != b.start ? a.start < b.start : TiePrecedes(a.run, b.run);
+  }
+
+ private:
+  // Puts the entry that goes first into `winner`, the other one into `loser`. By a branch: where
+  // runs take turns, processors foresee it, and read on without waiting for the comparison.
+  void Match(Entry* loser, Entry* winner) const {
+    const Spread a = loser->start;
+    const Spread b = winner->start;
+    if (__builtin_expect(a == b, 0)) {
+      if (TiePrecedes(loser->run, winner->run)) std::swap(loser->run, winner->run);
+      return;
+    }
+    if (a < b) std::swap(*loser, *winner);
+  }
+
+  // Returns which of two events with equal start goes first.
+  [[gnu::noinline, gnu::cold]] bool TiePrecedes(size_t a, size_t b) const {
+    EventView event_a;
+    EventView event_b;
+    ReadEvent(cursors_[a].at, cursors_[a].end, &event_a);
+    ReadEvent(cursors_[b].at, cursors_[b].end, &event_b);
+    if (event_a.key.duration != event_b.key.duration) {
+      return event_a.key.duration > event_b.key.duration;
+    }
+    return Item(cursors_[a]) > Item(cursors_[b]);
+  }
+
+  uint64_t Item(const Cursor& cursor) const {
+    return segments_[(*cursor.run)[cursor.position - 1]].item;
+  }
+
+  const std::vector<Segment>& segments_;
+  const std::vector<Cursor>& cursors_;
+  size_t leaves_ = 1;
+  std::vector<Entry> losers_;  // [node]: 1 is the root, 2 * node and 2 * node + 1 lie below a node
+  Entry first_;                // as constructed
 };
 
-// Returns which of two events with equal start goes first.
-bool TiePrecedes(const Cursor& a, const Cursor& b) {
-  EventView event_a;
-  EventView event_b;
-  ReadEvent(a.at, a.end, &event_a);
-  ReadEvent(b.at, b.end, &event_b);
-  if (event_a.key.duration != event_b.key.duration) {
-    return event_a.key.duration > event_b.key.duration;
-  }
-  return a.item > b.item;
-}
+// After so many events in a row from one run, the merge looks for a stretch.
+constexpr int kStretchEvents = 4;
 
-inline bool Precedes(const Entry& a, const Entry& b) {
-  if (__builtin_expect(a.start == b.start, 0)) return TiePrecedes(*a.cursor, *b.cursor);
-  return a.start < b.start;
-}
-
-// Restores the heap (smallest on top) after its top has changed.
-void SiftDown(std::vector<Entry>* entries) {
-  Entry* const heap = entries->data();
-  const size_t size = entries->size();
-  const Entry moved = heap[0];
-  size_t hole = 0;
-  for (;;) {
-    size_t child = 2 * hole + 1;
-    if (child >= size) break;
-    // Branch-free: which child goes first is unpredictable.
-    if (child + 1 < size) child += static_cast<size_t>(Precedes(heap[child + 1], heap[child]));
-    if (!Precedes(heap[child], moved)) break;
-    heap[hole] = heap[child];
-    hole = child;
+// Advances to the first event that does not precede those of all other runs; false if that lies in
+// another segment.
+[[gnu::noinline]] bool SkipStretch(const LoserTree& tree, size_t run, Cursor* cursor) {
+  const LoserTree::Entry second = tree.Second(run);
+  while (tree.Precedes({cursor->start, run}, second)) {
+    if (!cursor->Next()) return false;
   }
-  heap[hole] = moved;
+  return true;
 }
 
 void WriteRun(const std::vector<Segment>& segments, const Run& run, Range range,
@@ -165,45 +248,45 @@ void WriteEvents(const std::vector<Segment>& segments, const std::vector<Run>& r
   const Range range = MakeRange(begin_ps, end_ps);
   if (runs.size() == 1) return WriteRun(segments, runs.front(), range, out);
   std::vector<Cursor> cursors(runs.size());
-  std::vector<Entry> heap;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    cursors[i].run = &runs[i];
-    Entry entry{0, &cursors[i]};
-    if (cursors[i].NextSegment(segments, range, out->meter(), &entry.start)) heap.push_back(entry);
-  }
-  // The standard library keeps the greatest on top.
-  std::make_heap(heap.begin(), heap.end(),
-                 [](const Entry& a, const Entry& b) { return Precedes(b, a); });
-  while (heap.size() > 1 && out->ok()) {
-    Entry* const top = heap.data();
-    Cursor* const cursor = top->cursor;
-    const Entry second =
-        heap[heap.size() > 2 ? 1 + static_cast<size_t>(Precedes(heap[2], heap[1])) : 1];
-    // Segments interleave in stretches more often than event by event: find the stretch, then copy
-    // it at once.
-    const char* const from = cursor->at;
-    bool in_segment;
-    do {
-      cursor->at = cursor->next;
-      in_segment = cursor->at != cursor->end;
-      if (!in_segment) break;
-      cursor->next = ReadStart(cursor->at, cursor->end, &top->start);
-      __builtin_prefetch(cursor->next + kPrefetchBytes);
-    } while (Precedes(*top, second));
-    out->StableStretch(std::string_view(from, static_cast<size_t>(cursor->at - from)), cursor->end);
-    if (!in_segment && !cursor->NextSegment(segments, range, out->meter(), &top->start)) {
-      heap[0] = heap.back();
-      heap.pop_back();
+  size_t unfinished = 0;
+  for (size_t run = 0; run < runs.size(); ++run) {
+    cursors[run].run = &runs[run];
+    if (cursors[run].NextSegment(segments, range, out->meter())) {
+      ++unfinished;
+    } else {
+      cursors[run].start = LoserTree::Exhausted(run);
     }
-    SiftDown(&heap);
   }
-  if (heap.empty()) return;
+  LoserTree tree(segments, cursors);
+  LoserTree::Entry first = tree.first();
+  int in_a_row = 0;
+  while (unfinished > 1 && out->ok()) {
+    const size_t run = first.run;
+    Cursor* const cursor = &cursors[run];
+    const char* const from = cursor->at;
+    bool in_segment = cursor->Next();
+    Spread start = cursor->start;
+    if (__builtin_expect(in_a_row >= kStretchEvents, 0)) {
+      in_segment = in_segment && SkipStretch(tree, run, cursor);
+      start = cursor->start;
+    }
+    out->StableStretch(std::string_view(from, static_cast<size_t>(cursor->at - from)), cursor->end);
+    if (__builtin_expect(!in_segment, 0)) {
+      if (!cursor->NextSegment(segments, range, out->meter())) {
+        cursor->start = LoserTree::Exhausted(run);
+        --unfinished;
+      }
+      start = cursor->start;
+    }
+    first = tree.Replace({start, run});
+    in_a_row = first.run == run ? in_a_row + 1 : 0;
+  }
+  if (unfinished == 0) return;
   // One run is left: its events need no comparison.
-  Entry last = heap[0];
+  Cursor* const last = &cursors[first.run];
   do {
-    out->Stable(
-        std::string_view(last.cursor->at, static_cast<size_t>(last.cursor->end - last.cursor->at)));
-  } while (out->ok() && last.cursor->NextSegment(segments, range, out->meter(), &last.start));
+    out->Stable(std::string_view(last->at, static_cast<size_t>(last->end - last->at)));
+  } while (out->ok() && last->NextSegment(segments, range, out->meter()));
 }
 
 }  // namespace jobscope::xspace

@@ -35,8 +35,8 @@ class OutputBuffer {
     used_ += bytes.size();
   }
 
-  // Writes bytes that lie in an item.
-  void Stable(std::string_view bytes) {
+  // Writes bytes that lie in an item. Not inlined: loops over events would lack its registers.
+  [[gnu::noinline]] void Stable(std::string_view bytes) {
     if (bytes.size() < kMinStableBytes) return Copy(bytes);
     Flush();
     Pass(bytes, /*stable=*/true);
@@ -46,8 +46,10 @@ class OutputBuffer {
   // them.
   void StableStretch(std::string_view bytes, const char* readable_end) {
     // Copying a fixed, larger size is faster than computing how much is needed.
-    if (static_cast<int64_t>(bytes.size()) <= kShortBytes &&
-        readable_end - bytes.data() >= kShortBytes && used_ + kShortBytes <= kCapacity) {
+    if (__builtin_expect(static_cast<int64_t>(bytes.size()) <= kShortBytes &&
+                             readable_end - bytes.data() >= kShortBytes &&
+                             used_ + kShortBytes <= kCapacity,
+                         1)) {
       std::memcpy(buffer_.get() + used_, bytes.data(), kShortBytes);
       used_ += bytes.size();
       return;

@@ -30,4 +30,11 @@ const char* ReadEventSlow(const char* in, const char* end, EventView* event) {
   return behind;
 }
 
+const char* ReadStartSlow(const char* in, const char* end, Spread* start) {
+  EventView event;
+  const char* const behind = ReadEventSlow(in, end, &event);
+  *start = event.key.start;
+  return behind;
+}
+
 }  // namespace jobscope::xspace

@@ -69,22 +69,24 @@ inline const char* ReadEvent(const char* in, const char* end, EventView* event) 
   return behind;
 }
 
+const char* ReadStartSlow(const char* in, const char* end, Spread* start);
+
 // Reads the start of the event at `in`, which has been checked. Returns the byte after the event.
-inline const char* ReadStart(const char* in, const char* end, Spread* start) {
+[[gnu::always_inline]] inline const char* ReadStart(const char* in, const char* end,
+                                                    Spread* start) {
   constexpr int64_t kReach = 24;
   const auto size = static_cast<uint8_t>(in[1]);
-  if (end - in >= kReach && size < 0x80) {
+  if (__builtin_expect(end - in >= kReach && size < 0x80, 1)) {
     uint64_t word;
     std::memcpy(&word, in + 3, sizeof(word));
     const uint64_t stops = ~word & 0x8080808080808080;
-    if (stops != 0 && ReadSpread(in + 5 + (__builtin_ctzll(stops) >> 3), start) != nullptr) {
+    if (__builtin_expect(
+            stops != 0 && ReadSpread(in + 5 + (__builtin_ctzll(stops) >> 3), start) != nullptr,
+            1)) {
       return in + 2 + size;
     }
   }
-  EventView event;
-  const char* const behind = ReadEventSlow(in, end, &event);
-  *start = event.key.start;
-  return behind;
+  return ReadStartSlow(in, end, start);
 }
 
 }  // namespace jobscope::xspace

@@ -68,6 +68,31 @@ class LineMergeTest : public ::testing::Test {
     return ids;
   }
 
+  // Merges one segment for each of `items`, and compares the result with a sort of all events.
+  void ExpectMergedLikeASort(const std::vector<std::vector<TestEvent>>& items) {
+    struct Expected {
+      TestEvent event;
+      uint64_t item;
+    };
+    bytes_.clear();
+    segments_.clear();
+    std::vector<Expected> expected;
+    for (std::vector<TestEvent> events : items) {
+      std::stable_sort(events.begin(), events.end(),
+                       [](const TestEvent& a, const TestEvent& b) { return Key(a) < Key(b); });
+      AddSegment(events);
+      for (const TestEvent& event : events) expected.push_back({event, segments_.back().item});
+    }
+    std::stable_sort(expected.begin(), expected.end(), [](const Expected& a, const Expected& b) {
+      if (Key(a.event) < Key(b.event)) return true;
+      if (Key(b.event) < Key(a.event)) return false;
+      return a.item > b.item;
+    });
+    std::vector<int64_t> ids;
+    for (const Expected& one : expected) ids.push_back(one.event.id);
+    EXPECT_EQ(Merge(), ids);
+  }
+
   std::vector<std::unique_ptr<std::string>> bytes_;
   std::vector<Segment> segments_;
 };
@@ -126,39 +151,50 @@ TEST_F(LineMergeTest, RunsWithNothingInTheRangeAreSkipped) {
   EXPECT_THAT(Merge(15, 55), ElementsAre(3, 4, 5));
 }
 
-// Every number of runs up to 20, in stretches of all lengths, with ties and long varints.
+// Many runs, with ties and long varints.
 TEST_F(LineMergeTest, MergesLikeASort) {
   for (const uint64_t seed : {1U, 2U, 3U, 4U, 5U, 6U}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
-    bytes_.clear();
-    segments_.clear();
-    struct Expected {
-      TestEvent event;
-      uint64_t item;
-    };
-    std::vector<Expected> expected;
     const int64_t spread = seed % 2 == 0 ? 300 : int64_t{1} << (10 * seed);
+    std::vector<std::vector<TestEvent>> items(20);
     int64_t next_id = 1;
-    for (uint64_t item = 1; item <= 20; ++item) {
-      std::vector<TestEvent> events;
+    for (std::vector<TestEvent>& events : items) {
       for (size_t i = 1 + random() % 200; i > 0; --i) {
         events.push_back({static_cast<int64_t>(random()) & (kMaxEventPs / 2 - 1) & (spread - 1),
                           1 + static_cast<int64_t>(random() % 4), next_id++});
       }
-      std::sort(events.begin(), events.end(),
-                [](const TestEvent& a, const TestEvent& b) { return Key(a) < Key(b); });
-      for (const TestEvent& event : events) expected.push_back({event, item});
-      AddSegment(events);
     }
-    std::stable_sort(expected.begin(), expected.end(), [](const Expected& a, const Expected& b) {
-      if (Key(a.event) < Key(b.event)) return true;
-      if (Key(b.event) < Key(a.event)) return false;
-      return a.item > b.item;
-    });
-    std::vector<int64_t> ids;
-    for (const Expected& one : expected) ids.push_back(one.event.id);
-    EXPECT_EQ(Merge(), ids);
+    ExpectMergedLikeASort(items);
+  }
+}
+
+// Every number of runs up to 9, which take turns with stretches of up to 12 events; with ties. Runs
+// have several segments, and end at different times.
+TEST_F(LineMergeTest, MergesStretchesLikeASort) {
+  for (size_t runs = 1; runs <= 9; ++runs) {
+    SCOPED_TRACE(std::to_string(runs) + " runs");
+    std::mt19937_64 random(runs);
+    std::vector<std::vector<TestEvent>> items(runs);
+    std::vector<size_t> item_of_run(runs);
+    for (size_t run = 0; run < runs; ++run) item_of_run[run] = run;
+    int64_t start_ps = 0;
+    for (int64_t id = 1; id <= 4000;) {
+      // The last runs are used less and less.
+      const size_t run = random() % runs % (1 + static_cast<size_t>(4000 - id) * runs / 4000);
+      if (items[item_of_run[run]].size() > 60) {
+        item_of_run[run] = items.size();
+        items.emplace_back();
+      }
+      for (size_t i = 1 + random() % 12; i > 0; --i) {
+        start_ps += static_cast<int64_t>(random() % 3);
+        items[item_of_run[run]].push_back({start_ps, 1 + static_cast<int64_t>(random() % 4), id++});
+      }
+    }
+    items.erase(std::remove_if(items.begin(), items.end(),
+                               [](const std::vector<TestEvent>& item) { return item.empty(); }),
+                items.end());
+    ExpectMergedLikeASort(items);
   }
 }
 
