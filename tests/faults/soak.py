@@ -140,7 +140,7 @@ def step_pairs_of(scene, alone, pairs):
     def window(passes):
         ask(both, "step_times")  # of the time before
         passes()
-        return ask(both, "step_times")
+        return step_pairs.relative(*ask(both, "step_times"))
 
     def capture():
         client = scene.capture(step_pairs.WINDOW_MS, "--num_tracing_attempts=20", logdir=scene.fresh_logdir())

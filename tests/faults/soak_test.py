@@ -76,7 +76,7 @@ def pairs(slower=1.0, layout=1.0, noise=0.002, count=60, seed=1):
 
     def window(factor):
         load = chance.uniform(1, 3)  # of the machine: both have it
-        return [900e3 * load * factor * chance.gauss(1, noise), 900e3 * load * chance.gauss(1, noise)]
+        return step_pairs.relative(900e3 * load * factor * chance.gauss(1, noise), 900e3 * load * chance.gauss(1, noise))
 
     return step_pairs.measure(lambda: window(layout * slower), lambda: window(layout), count)
 
@@ -109,9 +109,12 @@ class StepPairs(unittest.TestCase):
         self.assertIsNone(self.speed(pairs(), pairs(slower=2, count=step_pairs.MIN_PAIRS - 1)))
 
     def test_windows_without_a_step_are_left_out(self):
-        steps = pairs(count=3)
-        steps.add([0, 900e3], [900e3, 900e3])
-        self.assertEqual(len(steps.captured), 3)
+        before, after = pairs(), pairs(seed=2)
+        after[step_pairs.CAPTURED][5] = step_pairs.relative(0, 900e3)
+        text, speed = step_pairs.compare(before, after)
+        self.assertEqual(speed, step_pairs.AS_FAST)
+        windows = [line.split("|")[3].strip() for line in text.splitlines() if line.startswith(("| during", "| between"))]
+        self.assertEqual(windows, ["60", "59", "60"])
 
 
 class EndedConnections(unittest.TestCase):
