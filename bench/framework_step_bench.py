@@ -4,12 +4,13 @@
 
 usage: framework_step_bench.py [--rounds N] [--steps N] [--json FILE]      with the package on PYTHONPATH (build/python)
 
-The ways take turns in windows of one process. Wall time, because frameworks compute on threads of their own: a busy machine
-spoils it. A figure is the median step of a window, divided by that of the window without a profiler in the same round. Exit
-77 without any of the frameworks.
+The ways take turns in short windows of one process (window_pairs.py). Wall time, because frameworks compute on threads of their own: a
+busy machine spoils it. A ratio is the median step of a window, divided by that of the window without a profiler in the same round.
+Exit 77 without any of the frameworks.
 """
 import argparse
 import contextlib
+import functools
 import importlib.util
 import os
 import shutil
@@ -19,9 +20,11 @@ import tempfile
 import time
 
 import figures
+import window_pairs
 
 STEP_S = 0.010
 SIZE = 128
+UNMEASURED_STEPS = 10  # of each window: caches are cold after the start of a capture, and after the end of one
 
 
 @contextlib.contextmanager
@@ -34,17 +37,14 @@ def folder():
 
 
 @contextlib.contextmanager
-def captured():
+def captured(**options):
     import jobscope
 
     with folder() as path:
-        jobscope.start(path)
-        try:
-            yield
-        finally:
-            result = jobscope.stop()
-            if result.lost:
-                print("lost:", result.lost, file=sys.stderr)
+        with jobscope.capture(path, **options) as capture:
+            yield capture
+        if capture.result.lost:
+            print("lost:", capture.result.lost, file=sys.stderr)
 
 
 def jax_step(layers):
@@ -152,31 +152,39 @@ def calibrated(make):
     return step
 
 
-def measure(name, rounds, steps):
-    make, profiler = FRAMEWORKS[name]
+def ratio_names(framework):
+    ways = "a capture", "a capture without its events", "its own profiler"
+    return [f"step during {way} / without, {framework}" for way in ways]
+
+
+def measure(framework, rounds, steps):
+    make, profiler = FRAMEWORKS[framework]
     step = calibrated(make)
-    ours, theirs, alone = [], [], []
-    for number in range(rounds + 1):
-        base = median_step(step, steps)
-        with captured():
-            our_time = median_step(step, steps)
-        with profiler():
-            their_time = median_step(step, steps)
-        if number == 0:  # warms up
-            continue
-        alone.append(base * 1e3)
-        ours.append(our_time / base)
-        theirs.append(their_time / base)
+
+    def window(enter):
+        with enter():
+            for _ in range(UNMEASURED_STEPS):
+                step()
+            return median_step(step, steps)
+
+    without = f"step without a capture, {framework}"
+    enters = contextlib.nullcontext, captured, functools.partial(captured, frameworks="none"), profiler
+    ways = {way: functools.partial(window, enter) for way, enter in zip([without, *ratio_names(framework)], enters)}
+    window_pairs.take_turns(ways, 1)  # warms up
+    seconds = window_pairs.take_turns(ways, rounds)
+    with captured() as capture:
+        median_step(step, steps)
     return [
-        figures.figure(f"step without a capture, {name}", "ms", alone),
-        figures.figure(f"step during a capture / without, {name}", "x", ours, theirs),
+        figures.figure(without, "ms", [value * 1e3 for value in seconds[without]]),
+        figures.figure(f"events of a step, {framework}", "events", [capture.result.events / steps]),
+        *(figures.figure(name, "x", window_pairs.ratios(seconds[name], seconds[without])) for name in ratio_names(framework)),
     ]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=10, help="measured in a window")
     parser.add_argument("--json")
     options = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -189,8 +197,7 @@ def main():
     for name in found:
         for figure in measure(name, options.rounds, options.steps):
             results.append(figure)
-            print(f"{figure['name']}: {statistics.median(figure['own']):.3f} {figure['unit']}"
-                  + (f" (its own profiler {statistics.median(figure['stock']):.3f})" if figure["stock"] else ""), flush=True)  # fmt: skip
+            print(f"{figure['name']}: {window_pairs.summary(figure['own'], 4)} {figure['unit']}", flush=True)
     if options.json:
         figures.save(options.json, where, results, "jobscope", "tensorflow-cpu", "jax", "torch")
     return 0

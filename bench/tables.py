@@ -9,11 +9,13 @@ was not measured is a dash. Standard library only.
 """
 import argparse
 import json
+import math
 import pathlib
 import statistics
 import sys
 
 import figures
+import window_pairs
 
 DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 HEADER = "| what | unit | n | jobscope: median [min, max] | stock: median [min, max] | stock / jobscope |\n|---|---|---|---|---|---|"
@@ -61,9 +63,20 @@ BUDGETS = (
      "worker's memory added after the answer, one thread at full speed [MiB]", 1, "≤ 4", "MiB"),
     ("start spread, 8 workers", "capture_bench", "start spread, 8 workers [ms]", 1, "≤ 0.2", "ms"),
     ("step of 10 ms during a capture, JAX", "framework_step_bench", "step during a capture / without, jax [x]", 1, "≤ 1.01", "x"),
+    ("… events that such a step has", "framework_step_bench", "events of a step, jax [events]", 1, None, "events"),
+    ("… with `--frameworks=none`", "framework_step_bench", "step during a capture without its events / without, jax [x]", 1, None, "x"),
+    ("… during JAX's own profiler", "framework_step_bench", "step during its own profiler / without, jax [x]", 1, None, "x"),
     ("step of 10 ms during a capture, TensorFlow", "framework_step_bench",
      "step during a capture / without, tensorflow [x]", 1, "≤ 1.01", "x"),
+    ("… events that such a step has", "framework_step_bench", "events of a step, tensorflow [events]", 1, None, "events"),
+    ("… with `--frameworks=none`", "framework_step_bench",
+     "step during a capture without its events / without, tensorflow [x]", 1, None, "x"),
+    ("… during TensorFlow's own profiler", "framework_step_bench",
+     "step during its own profiler / without, tensorflow [x]", 1, None, "x"),
     ("step of 10 ms during a capture, PyTorch", "torch_step_bench", "step during a capture / without, torch [x]", 1, "≤ 1.01", "x"),
+    ("… events that such a step has", "torch_step_bench", "events of a step, torch [events]", 1, None, "events"),
+    ("… with `--frameworks=none`", "torch_step_bench", "step during a capture without its events / without, torch [x]", 1, None, "x"),
+    ("… during PyTorch's own profiler", "torch_step_bench", "step during its own profiler / without, torch [x]", 1, None, "x"),
     ("one operator of PyTorch", "torch_ops_bench", "more per operator, capture with operators [ns]", 1, "≤ 100", "ns"),
     ("one operator of PyTorch, with a callback that does nothing", "torch_ops_bench",
      "more per operator, a callback that does nothing [ns]", 1, None, "ns"),
@@ -210,7 +223,17 @@ def measured(out, rows):
 
 
 def cell(values, unit):
-    return f"{spread(values, 3 if unit == 'x' else 2)} {unit}".rstrip() if values else "-"
+    if not values:
+        return "-"
+    return (window_pairs.summary(values, 4) if unit == "x" else spread(values, 2)) + f" {unit}".rstrip()
+
+
+def verdict(values, budget, unit):
+    """Returns whether the budget is kept: by the median, or, of ratios, by its whole interval."""
+    bound = float(budget.split()[1])
+    extent = window_pairs.interval(values) or (0, math.inf) if unit == "x" else [statistics.median(values)]
+    kept = {value >= bound if budget[0] == "≥" else value <= bound for value in extent}
+    return "open" if len(kept) > 1 else "kept" if True in kept else "**missed**"
 
 
 def budgets(out):
@@ -221,11 +244,8 @@ def budgets(out):
     for (what, _, _, _, budget, unit), values in rows:
         if not values and not budget:  # a comparison for which this machine lacks something
             continue
-        verdict = ""
-        if values and budget:
-            bound, middle = float(budget.split()[1]), statistics.median(values)
-            verdict = "kept" if (middle >= bound if budget[0] == "≥" else middle <= bound) else "**missed**"
-        lines.append(f"| {what} | {f'{budget} {unit}' if budget else '-'} | {cell(values, unit)} | {len(values) or '-'} | {verdict} |")
+        judged = verdict(values, budget, unit) if values and budget else ""
+        lines.append(f"| {what} | {f'{budget} {unit}' if budget else '-'} | {cell(values, unit)} | {len(values) or '-'} | {judged} |")
     return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "bench"))
 import collector_cost_bench  # noqa: E402
 import figures  # noqa: E402
+import framework_step_bench  # noqa: E402
 import report_page_bench  # noqa: E402
 import tables  # noqa: E402
 
@@ -71,6 +72,16 @@ class TablesTest(unittest.TestCase):
         figures.save(self.out / "torch_collector_cost_bench.json", "over there", [
             figures.figure("all_reduce of one rank over gloo, more during a capture of level 1", "ns", [7000, 7500, 6000]),
         ])  # fmt: skip
+        thousandths = range(1, 21)  # the 95 % interval of their median: the 6th to the 15th
+        figures.save(self.out / "framework_step_bench.json", "nearby", [
+            figures.figure("step during a capture / without, jax", "x", [1 + 0.001 * i for i in thousandths]),
+            figures.figure("step during its own profiler / without, jax", "x", [1.25 + 0.001 * i for i in thousandths]),
+            figures.figure("step during a capture / without, tensorflow", "x", [0.994 + 0.001 * i for i in thousandths]),
+        ])  # fmt: skip
+        figures.save(self.out / "torch_step_bench.json", "faraway", [
+            figures.figure("step during a capture / without, torch", "x", [1.005 + 0.001 * i for i in thousandths]),
+            figures.figure("step during its own profiler / without, torch", "x", [1.5]),
+        ])  # fmt: skip
         text, printed = self.write()
         self.assertEqual(printed, "")
         for row in (
@@ -84,6 +95,11 @@ class TablesTest(unittest.TestCase):
             "| drain and encode, plain | ≥ 25 M/s | 26.00 M/s | 1 | kept |",
             "| 1,000 addresses, 100 dead | ≤ 1 s | 0.60 [0.50, 0.70] s | 2 | kept |",
             "| assemble, events of 8 runs interleaved | ≥ 1.2 GB/s | - | - |  |",
+            "| step of 10 ms during a capture, JAX | ≤ 1.01 x | 1.0105 [1.0060, 1.0150] x | 20 | open |",
+            "| … during JAX's own profiler | - | 1.2605 [1.2560, 1.2650] x | 20 |  |",
+            "| step of 10 ms during a capture, TensorFlow | ≤ 1.01 x | 1.0045 [1.0000, 1.0090] x | 20 | kept |",
+            "| step of 10 ms during a capture, PyTorch | ≤ 1.01 x | 1.0155 [1.0110, 1.0200] x | 20 | **missed** |",
+            "| … during PyTorch's own profiler | - | 1.5000 x | 1 |  |",
             "| report: host events read, per core | ≥ 10 M/s | 18.00 M/s | 1 | kept |",
             "| report: kernels and launches read, per core | ≥ 10 M/s | 8.00 M/s | 1 | **missed** |",
             "| report: 1,024 digests reduced | ≤ 2 s | 2.50 s | 1 | **missed** |",
@@ -107,6 +123,11 @@ class TablesTest(unittest.TestCase):
             if file in ("capture_bench", "embed_cost"):
                 for word in name.rsplit(" [", 1)[0].split(", ", 1):
                     self.assertIn(word, sources, name)
+
+    def test_budgets_name_figures_of_the_steps_of_frameworks(self):
+        for file, frameworks in (("framework_step_bench", ("jax", "tensorflow")), ("torch_step_bench", ("torch",))):
+            wanted = [f"{name} [x]" for framework in frameworks for name in framework_step_bench.ratio_names(framework)]
+            self.assertEqual([row[2] for row in tables.BUDGETS if row[1] == file and row[5] == "x"], wanted)
 
     def test_collectors_name_figures_of_the_benches(self):
         wanted = {
