@@ -11,6 +11,7 @@ or the return of the stock call. What is timed is not watched: the client's memo
 """
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -347,26 +348,38 @@ def cpu_ms(process):
     return time.clock_gettime(~process.pid << 3 | 2) * 1e3  # clock_getcpuclockid(3)
 
 
+def thread_cpu_ms(process):
+    """{thread id: CPU time} of the threads that a process has."""
+    found = {}
+    for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            found[task.name] = int((task / "schedstat").read_text().split()[0]) / 1e6
+    return found
+
+
 def worker_cpu(bench):
     """Measures the CPU time that captures of 2 s cost a worker that records 10 events/s: beyond what it uses without one, and with
     what it does after the client has its answer."""
     def used(worker, action):
-        """(CPU ms, wall s) of an action and its aftermath."""
-        begin, before = time.monotonic(), cpu_ms(worker.process)
+        """(CPU ms, of it by threads that have ended since, wall s) of an action and its aftermath."""
+        begin, before, threads = time.monotonic(), cpu_ms(worker.process), thread_cpu_ms(worker.process)
         action(worker)
         time.sleep(SETTLE_S)
-        return cpu_ms(worker.process) - before, time.monotonic() - begin
+        used_ms = cpu_ms(worker.process) - before
+        stayed_ms = sum(ms - threads.get(tid, 0) for tid, ms in thread_cpu_ms(worker.process).items())
+        return used_ms, used_ms - stayed_ms, time.monotonic() - begin
 
     def measure(start, capture):
-        first, later = [], []
+        first, later, ended = [], [], []
         for _ in range(bench.runs):
             worker = start()
-            idle_ms, idle_s = used(worker, lambda _: time.sleep(QUIET_MS / 1e3))
+            idle_ms, _, idle_s = used(worker, lambda _: time.sleep(QUIET_MS / 1e3))
             for figures_of in (first, later):
-                busy_ms, busy_s = used(worker, capture)
+                busy_ms, ended_ms, busy_s = used(worker, capture)
                 figures_of.append(busy_ms - idle_ms * busy_s / idle_s)
+            ended.append(ended_ms)
             worker.process.kill()
-        return first, later
+        return first, later, ended
 
     client = bench.stock_client()
     ours = measure(lambda: bench.own("flood_worker", "--threads=1", "--scopes_per_second=10"),
@@ -375,6 +388,7 @@ def worker_cpu(bench):
                      lambda worker: bench.stock_capture(client, [worker.address], QUIET_MS))  # fmt: skip
     bench.add("CPU time of a quiet worker, first capture of 2 s", "ms", ours[0], theirs[0])
     bench.add("CPU time of a quiet worker, later capture of 2 s", "ms", ours[1], theirs[1])
+    bench.add("of it, the threads of the session and its collectors", "ms", ours[2], [])
 
 
 def start_spread(bench):
