@@ -25,7 +25,7 @@ bool EndsAtEnqueue(const char* name) {
   return std::strncmp(name, "nccl:", 5) == 0 || std::strncmp(name, "xccl:", 5) == 0;
 }
 
-// Hashes eight bytes at a time: names have about twenty, and one is hashed per operator.
+// Hashes eight bytes at a time: names have about twenty, and temporary ones are hashed each time.
 uint64_t Hash(Kind kind, const char* text, size_t length) {
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;
   uint64_t hash = (static_cast<uint64_t>(kind) + 1) * kFactor + length;
@@ -40,6 +40,10 @@ uint64_t Hash(Kind kind, const char* text, size_t length) {
   std::memcpy(&rest, text + at, length - at);
   hash = (hash ^ rest) * kFactor;
   return hash ^ (hash >> 32);
+}
+
+size_t AddressHash(const char* name) {
+  return static_cast<size_t>(reinterpret_cast<uintptr_t>(name) * 0x9e3779b97f4a7c15u >> 40);
 }
 
 struct KindText {
@@ -115,6 +119,19 @@ uint32_t NameSites::SiteOf(Kind kind, const char* name, bool name_as_argument) c
 }
 
 NameSites::Found NameSites::Find(Kind kind, const char* name) {
+  std::atomic<const Entry*>& last = by_address_[AddressHash(name) & (kAddresses - 1)];
+  const Entry* entry = last.load(std::memory_order_acquire);
+  if (entry == nullptr || entry->kind != kind || std::strcmp(entry->text, name) != 0) {
+    entry = FindByText(kind, name);
+    if (entry == nullptr) {
+      return {general_[static_cast<size_t>(kind)], true, IsOptimizerStep(kind, name)};
+    }
+    last.store(entry, std::memory_order_release);
+  }
+  return {entry->site, false, entry->is_optimizer_step};
+}
+
+const NameSites::Entry* NameSites::FindByText(Kind kind, const char* name) {
   const size_t length = strnlen(name, kMaxBytes);
   const uint64_t hash = Hash(kind, name, length);
   for (size_t probe = 0; probe < kSlots; ++probe) {
@@ -122,20 +139,18 @@ NameSites::Found NameSites::Find(Kind kind, const char* name) {
     const Entry* entry = slot.load(std::memory_order_acquire);
     if (entry == nullptr) {
       const Entry* const mine = Add(kind, name, length, hash);
-      if (mine == nullptr) break;
-      if (slot.compare_exchange_strong(entry, mine, std::memory_order_acq_rel)) {
-        return {mine->site, false, mine->is_optimizer_step};
-      }
+      if (mine == nullptr) return nullptr;
+      if (slot.compare_exchange_strong(entry, mine, std::memory_order_acq_rel)) return mine;
       // Another thread was first, with this name or one with the same hash. The recorder identifies
       // names by text, so the site is the same; only the bound has counted one too many.
       delete mine;
     }
     if (entry->hash == hash && entry->kind == kind && entry->length == length &&
         std::memcmp(entry->text, name, length) == 0) {
-      return {entry->site, false, entry->is_optimizer_step};
+      return entry;
     }
   }
-  return {general_[static_cast<size_t>(kind)], true, IsOptimizerStep(kind, name)};
+  return nullptr;
 }
 
 const NameSites::Entry* NameSites::Add(Kind kind, const char* name, size_t length, uint64_t hash) {

@@ -56,8 +56,10 @@ class NameSites {
 
  private:
   struct Entry;
-  static constexpr size_t kSlots = 4096;  // twice the names, a power of two
+  static constexpr size_t kSlots = 4096;      // twice the names, a power of two
+  static constexpr size_t kAddresses = 2048;  // a power of two
 
+  const Entry* FindByText(Kind kind, const char* name);
   const Entry* Add(Kind kind, const char* name, size_t length, uint64_t hash);
   uint32_t SiteOf(Kind kind, const char* name, bool name_as_argument) const;
 
@@ -65,6 +67,9 @@ class NameSites {
   std::array<uint32_t, kKinds> general_ = {};
   std::array<std::atomic<uint32_t>, kKinds> used_ = {};
   std::array<std::atomic<const Entry*>, kSlots> slots_ = {};  // entries are never freed
+  // The entry that was last found for a name at such an address. An operator's name stays where it
+  // is; a temporary one may be another now, so its text is compared.
+  std::array<std::atomic<const Entry*>, kAddresses> by_address_ = {};
 };
 
 }  // namespace jobscope::framework::torch

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "collectors/torch/torch_library.h"
@@ -50,6 +52,28 @@ TEST_F(TorchCollectorTest, NamesWithoutEndStayOutOfTheDictionary) {
   EXPECT_GE(by_argument, bound);
   EXPECT_EQ(events[2 * bound].name, "aten::still_by_name");
   EXPECT_EQ(events[2 * bound + 1].role, uint32_t{JOBSCOPE_ROLE_INPUT_WAIT});
+}
+
+// Temporary names, and long ones, of which the recorder keeps the front.
+TEST(NameSites, OneAddressMayHoldOneNameAfterAnother) {
+  torch::NameSites sites(jobscope_trace_writer());
+  std::string name = "aten::first";
+  const auto find = [&](torch::Kind kind) { return sites.Find(kind, name.c_str()).site; };
+  const uint32_t first = find(torch::Kind::kOperator);
+  EXPECT_EQ(find(torch::Kind::kOperator), first);
+  EXPECT_NE(find(torch::Kind::kBackward), first);
+  for (const char* other : {"aten::other", "aten::firs", "aten::first2"}) {
+    name.replace(0, name.size(), other);
+    EXPECT_NE(find(torch::Kind::kOperator), first) << other;
+  }
+  name.replace(0, name.size(), "aten::first");
+  EXPECT_EQ(find(torch::Kind::kOperator), first);
+
+  name.assign(torch::NameSites::kMaxBytes, 'x');
+  const uint32_t of_front = find(torch::Kind::kOperator);
+  name += "and more";
+  EXPECT_EQ(find(torch::Kind::kOperator), of_front);
+  EXPECT_EQ(find(torch::Kind::kOperator), of_front);
 }
 
 }  // namespace
