@@ -27,6 +27,7 @@ namespace {
 // Set before the first callback is registered, constant afterwards.
 const struct jobscope_trace_writer_table* g_writer = nullptr;
 const uint32_t* g_mask = nullptr;
+decltype(jobscope_trace_writer_table::end_own) g_end_own = nullptr;
 Api g_api;
 NameSites* g_names = nullptr;
 
@@ -50,25 +51,20 @@ bool g_shutting_down ABSL_GUARDED_BY(g_handles_mutex) = false;
 bool g_looks_for_groups ABSL_GUARDED_BY(g_handles_mutex) = false;
 pid_t g_process = 0;  // written once, under the lock; read at exit
 
-// State of one running operator. From malloc, like PyTorch's own: some 20 ns including its release.
-struct Scope final : ObserverContext {
+// State of one running operator. Small, because each operator allocates one.
+struct Scope : ObserverContext {
   uint32_t site = 0;
   bool is_optimizer_step = false;
   bool is_async = false;
-  uint64_t thread = 0;
+  bool has_texts = false;  // is a ScopeWithTexts
   jobscope_token token = {0, 0};
   uint64_t async_id = 0;
+};
+
+struct ScopeWithTexts final : Scope {
   std::string name;  // if it is an argument
   std::string shapes;
 };
-
-// Returns a unique thread number; the OS reuses the ids of ended threads.
-uint64_t ThreadNumber() {
-  static std::atomic<uint64_t> given{0};
-  thread_local uint64_t number = 0;
-  if (number == 0) number = given.fetch_add(1, std::memory_order_relaxed) + 1;
-  return number;
-}
 
 jobscope_arg NumberArg(uint64_t value) {
   jobscope_arg arg = {};
@@ -103,41 +99,58 @@ jobscope_arg NameArg(const std::string& text) {
   return arg;
 }
 
-bool BeginAsync(Scope* scope) {
-  scope->is_async = true;
-  scope->async_id = g_writer->next_id();
-  if (scope->async_id == 0) return false;
-  const jobscope_arg args[2] = {NumberArg(scope->async_id), TextArg(scope->name)};
-  g_writer->event(scope->site, JOBSCOPE_KIND_ASYNC_BEGIN, args, scope->name.empty() ? 1 : 2);
-  return true;
+// Returns the name if it is an argument.
+std::string NameText(const NameSites::Found& found, const char* name) {
+  if (!found.name_as_argument) return {};
+  return std::string(name, strnlen(name, JOBSCOPE_MAX_STRING + 1));
+}
+
+void BeginAsync(const Scope& scope, const std::string& name) {
+  const jobscope_arg args[2] = {NumberArg(scope.async_id), TextArg(name)};
+  g_writer->event(scope.site, JOBSCOPE_KIND_ASYNC_BEGIN, args, name.empty() ? 1 : 2);
 }
 
 // In the order of the site's keys (NameSites).
-bool BeginCollective(const void* record_function, const char* name, Scope* scope) {
-  scope->is_async = true;
-  scope->async_id = g_writer->next_id();
-  if (scope->async_id == 0) return false;
+void BeginCollective(const Scope& scope, const std::string& name_text, const void* record_function,
+                     const char* name) {
   CollectiveFacts facts = ReadCollective(g_api, record_function, name);
   if (std::strncmp(name, kGloo, sizeof(kGloo) - 1) == 0) {
     g_gloo_seen.store(true, std::memory_order_relaxed);
     Pending()->Take(FirstTensorKey(record_function), &facts);
   }
-  const jobscope_arg args[] = {NumberArg(scope->async_id), NameArg(facts.process_group),
-                               Int64Arg(facts.sequence),   Int64Arg(facts.bytes),
-                               NameArg(facts.dtype),       Int64Arg(facts.group_size),
-                               TextArg(scope->name)};
+  const jobscope_arg args[] = {NumberArg(scope.async_id), NameArg(facts.process_group),
+                               Int64Arg(facts.sequence),  Int64Arg(facts.bytes),
+                               NameArg(facts.dtype),      Int64Arg(facts.group_size),
+                               TextArg(name_text)};
   const uint32_t count = sizeof(args) / sizeof(args[0]);
-  g_writer->event(scope->site, JOBSCOPE_KIND_ASYNC_BEGIN, args,
-                  scope->name.empty() ? count - 1 : count);
-  return true;
+  g_writer->event(scope.site, JOBSCOPE_KIND_ASYNC_BEGIN, args,
+                  name_text.empty() ? count - 1 : count);
+}
+
+std::unique_ptr<ObserverContext> BeginAsyncScope(Kind kind, const void* record_function,
+                                                 const char* name) {
+  const NameSites::Found found = g_names->Find(kind, name);
+  auto scope = std::make_unique<Scope>();
+  scope->site = found.site;
+  scope->is_async = true;
+  scope->async_id = g_writer->next_id();
+  if (scope->async_id == 0) return nullptr;
+  const std::string name_text = NameText(found, name);
+  if (kind == Kind::kCollective) {
+    BeginCollective(*scope, name_text, record_function, name);
+  } else {
+    BeginAsync(*scope, name_text);
+  }
+  return scope;
 }
 
 // Returns false if the recorder refused it, or in a forked child.
-bool BeginScope(Scope* scope) {
-  scope->thread = ThreadNumber();
-  scope->token = g_writer->begin(scope->site);
+bool BeginScope(const NameSites::Found& found, Scope* scope) {
+  scope->site = found.site;
+  scope->is_optimizer_step = found.is_optimizer_step;
+  scope->token = g_writer->begin(found.site);
   if (scope->token.begin_ticks == 0) return false;
-  if (scope->is_optimizer_step) EnterOptimizerScope();
+  if (found.is_optimizer_step) EnterOptimizerScope();
   return true;
 }
 
@@ -149,34 +162,29 @@ void TakeShapes(const void* record_function, std::string* shapes) {
   }
 }
 
+std::unique_ptr<ObserverContext> BeginWithTexts(const NameSites::Found& found,
+                                                const void* record_function, const char* name,
+                                                bool shapes) {
+  auto scope = std::make_unique<ScopeWithTexts>();
+  scope->has_texts = true;
+  scope->name = NameText(found, name);
+  if (shapes) TakeShapes(record_function, &scope->shapes);
+  if (!BeginScope(found, scope.get())) return nullptr;
+  return scope;
+}
+
 std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function, bool shapes) {
   const char* const name = g_api.name(record_function);
   if (name == nullptr) return nullptr;
   if (kind == Kind::kUser) {
     const bool is_async = g_api.is_async != nullptr && g_api.is_async(record_function);
     kind = NameSites::KindOfUserScope(name, is_async);
+    if (is_async) return BeginAsyncScope(kind, record_function, name);
   }
   const NameSites::Found found = g_names->Find(kind, name);
+  if (shapes || found.name_as_argument) return BeginWithTexts(found, record_function, name, shapes);
   auto scope = std::make_unique<Scope>();
-  scope->site = found.site;
-  scope->is_optimizer_step = found.is_optimizer_step;
-  if (found.name_as_argument) {
-    scope->name.assign(name, strnlen(name, JOBSCOPE_MAX_STRING + 1));
-  }
-  if (shapes) TakeShapes(record_function, &scope->shapes);
-  bool begun = false;
-  switch (kind) {
-    case Kind::kCollective:
-      begun = BeginCollective(record_function, name, scope.get());
-      break;
-    case Kind::kAsync:
-      begun = BeginAsync(scope.get());
-      break;
-    default:
-      begun = BeginScope(scope.get());
-      break;
-  }
-  if (!begun) return nullptr;
+  if (!BeginScope(found, scope.get())) return nullptr;
   return scope;
 }
 
@@ -190,7 +198,6 @@ std::unique_ptr<ObserverContext> BeginUnrecorded(const void* record_function) {
   auto scope = std::make_unique<Scope>();
   scope->site = found.site;
   scope->is_optimizer_step = true;
-  scope->thread = ThreadNumber();
   EnterOptimizerScope();
   return scope;
 }
@@ -232,30 +239,41 @@ std::unique_ptr<ObserverContext> OnCollectiveCall(const void* record_function) {
 }
 
 // In the order of the site's keys (NameSites).
-void EndScope(const Scope& scope) {
+bool EndWithTexts(const ScopeWithTexts& scope) {
   std::array<jobscope_arg, 2> args;
   uint32_t count = 0;
   if (!scope.name.empty()) args[count++] = TextArg(scope.name);
   if (!scope.shapes.empty()) args[count++] = TextArg(scope.shapes);
-  if (count == 0) return g_writer->end(scope.site, scope.token);
-  g_writer->end_args(scope.site, scope.token, args.data(), count);
+  return g_end_own(scope.site, scope.token, args.data(), count) != 0;
+}
+
+// Returns false if another thread began the scope.
+bool EndScope(const Scope& scope) {
+  if (scope.has_texts) return EndWithTexts(static_cast<const ScopeWithTexts&>(scope));
+  return g_end_own(scope.site, scope.token, nullptr, 0) != 0;
+}
+
+void EndAsyncScope(const Scope& scope) {
+  const jobscope_arg id = NumberArg(scope.async_id);
+  g_writer->event(scope.site, JOBSCOPE_KIND_ASYNC_END, &id, 1);
 }
 
 void OnEnd(const void*, ObserverContext* context) {
   if (context == nullptr) return;
   const Scope& scope = *static_cast<const Scope*>(context);  // from OnStart
-  if (scope.is_async) {
-    const jobscope_arg id = NumberArg(scope.async_id);
-    g_writer->event(scope.site, JOBSCOPE_KIND_ASYNC_END, &id, 1);
-    return;
-  }
-  if (scope.thread != ThreadNumber()) {
+  if (scope.is_async) return EndAsyncScope(scope);
+  if (scope.token.begin_ticks != 0 && !EndScope(scope)) {
     g_crossed.fetch_add(1, std::memory_order_relaxed);
-    if (CanDiscard(g_writer)) g_writer->discard(scope.token);
     return;
   }
-  if (scope.token.begin_ticks != 0) EndScope(scope);
   if (scope.is_optimizer_step) LeaveOptimizerScope(scope.site);
+}
+
+// Of a recorder of an older library, which records a scope on whatever thread ends it.
+uint32_t EndOnAnyThread(uint32_t site, jobscope_token token, const jobscope_arg* args,
+                        uint32_t arg_count) {
+  g_writer->end_args(site, token, args, arg_count);
+  return 1;
 }
 
 void Add(Callback::StartFunction start, bool inputs, std::initializer_list<size_t> scopes)
@@ -297,6 +315,9 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
     g_api = api;
     g_writer = writer;
     g_mask = writer->mask;
+    constexpr size_t kWithEndOwn =
+        offsetof(struct jobscope_trace_writer_table, end_own) + sizeof(writer->end_own);
+    g_end_own = writer->size >= kWithEndOwn ? writer->end_own : &EndOnAnyThread;
     g_names = new NameSites(writer);
   }
   const MutexLock lock(&g_handles_mutex);

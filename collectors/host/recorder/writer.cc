@@ -264,6 +264,30 @@ void Discard(jobscope_token token) {
   if (token.begin_ticks != 0 && Alive()) EndElsewhere(token);
 }
 
+// Scopes that began without a state have no thread. In a forked child all places are wiped.
+JOBSCOPE_NOINLINE uint32_t EndOwnSlow(uint32_t site, jobscope_token token, const jobscope_arg* args,
+                                      uint32_t arg_count) {
+  const ThreadState* const state = t_slot.state;
+  const bool is_own = !Alive() || token.begin_ticks == 0 || token.place == kNowhere ||
+                      (state != nullptr && !IsElsewhere(state, token.place));
+  if (is_own) {
+    EndArgs(site, token, args, arg_count);
+  } else {
+    EndElsewhere(token);
+  }
+  return is_own ? 1 : 0;
+}
+
+uint32_t EndOwn(uint32_t site, jobscope_token token, const jobscope_arg* args, uint32_t arg_count) {
+  const uint64_t end = Ticks();
+  ThreadState* state = t_slot.state;
+  if (JOBSCOPE_UNLIKELY(!HasRing(state) || IsElsewhere(state, token.place))) {
+    return EndOwnSlow(site, token, args, arg_count);
+  }
+  EndOn(state, site, token, end, JOBSCOPE_KIND_SCOPE, args, arg_count);
+  return 1;
+}
+
 void Event(uint32_t site, uint32_t kind, const jobscope_arg* args, uint32_t arg_count) {
   const uint64_t now = Ticks();
   EventAt(site, kind, now, now, args, arg_count);
@@ -316,6 +340,7 @@ struct jobscope_trace_writer_table g_writer = {
     &SetThreadName,
     &StepBoundary,
     &Discard,
+    &EndOwn,
 };
 
 }  // namespace

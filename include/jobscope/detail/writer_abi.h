@@ -161,6 +161,11 @@ struct jobscope_trace_writer_table {
   /* Ends a scope or step without a record, on any thread. `end` on another thread than that of the
    * begin does the same, and records the scope as one of the calling thread. */
   void (*discard)(struct jobscope_token token);
+
+  /* Like `end_args`, but only for a scope that the calling thread began. One of another thread is
+   * discarded; then returns 0, otherwise 1. */
+  uint32_t (*end_own)(uint32_t site, struct jobscope_token token, const struct jobscope_arg* args,
+                      uint32_t arg_count);
 };
 
 /* Exported by libjobscope_trace.so. Never fails; the table lives until the process ends. */

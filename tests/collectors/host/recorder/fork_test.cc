@@ -38,6 +38,8 @@ int InChild(uint64_t parent_serial) {
   if (Reader()->mask() != 0) return 11;
   SetThreadName("child");
   if (jobscope_trace_begin(2).begin_ticks != 0) return 12;
+  const jobscope_token of_parent = {1, parent_serial << 16};
+  if (jobscope_trace_writer()->end_own(2, of_parent, nullptr, 0) != 1) return 19;
   jobscope_trace_event(2, JOBSCOPE_KIND_INSTANT, nullptr, 0);
   if (jobscope_trace_next_id() != 0) return 13;
   jobscope_thread_info infos[8];

@@ -202,6 +202,22 @@ TEST(NoRing, TheReaderKnowsHowManyAreListedAtMost) {
   EXPECT_EQ(without_ring, most);
 }
 
+// A scope without a ring ends like others, and counts as an event that had none.
+TEST(NoRing, EndOwnCountsTheEvent) {
+  Recording recording(kAllBits);
+  std::promise<void> leave;
+  std::vector<std::thread> owners = OwnersOfAllRings(leave.get_future().share());
+  std::thread([] {
+    const struct jobscope_trace_writer_table* const writer = jobscope_trace_writer();
+    EXPECT_EQ(FindThread(MySerial()).has_ring, 0);
+    const uint64_t before = Totals().no_ring_events;
+    EXPECT_EQ(writer->end_own(2, writer->begin(2), nullptr, 0), 1u);
+    EXPECT_EQ(Totals().no_ring_events, before + 1);
+  }).join();
+  leave.set_value();
+  for (std::thread& owner : owners) owner.join();
+}
+
 // Also while a reader holds ended threads: it does not learn of these, so cannot release them.
 TEST(NoRing, ThreadsWithoutARingComeAndGoWithoutEnd) {
   Recording recording(kAllBits);

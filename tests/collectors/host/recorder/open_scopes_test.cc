@@ -175,6 +175,39 @@ TEST_F(OpenScopes, AScopeThatEndsOnAnotherThreadLeavesItsStackAlone) {
   jobscope_trace_end(site, token, nullptr, 0);
 }
 
+// Not even on one that has no state yet.
+TEST_F(OpenScopes, EndOwnDiscardsTheScopeOfAnotherThread) {
+  const struct jobscope_trace_writer_table* const writer = jobscope_trace_writer();
+  const uint32_t site = MovingSite();
+  const uint64_t me = MySerial();
+  const jobscope_token first = jobscope_trace_begin(site);
+  const auto elsewhere =
+      Record(kAllBits, [&] { EXPECT_EQ(writer->end_own(site, first, nullptr, 0), 0u); });
+  EXPECT_TRUE(elsewhere.empty());
+  EXPECT_TRUE(Sample(me).empty());
+  const jobscope_token second = jobscope_trace_begin(site);
+  std::thread([&] { EXPECT_EQ(writer->end_own(site, second, nullptr, 0), 0u); }).join();
+  EXPECT_TRUE(Sample(me).empty());
+}
+
+TEST_F(OpenScopes, EndOwnRecordsTheScopeOfItsThread) {
+  const struct jobscope_trace_writer_table* const writer = jobscope_trace_writer();
+  const auto events = Record(kAllBits, [&] {
+    const uint32_t site = MovingSite();
+    const jobscope_token outer = writer->begin(site);
+    const jobscope_token inner = writer->begin(site);
+    const jobscope_arg arg = {JOBSCOPE_ARG_UINT64, 0, {7}};
+    EXPECT_EQ(writer->end_own(site, inner, &arg, 1), 1u);
+    EXPECT_EQ(writer->end_own(site, outer, nullptr, 0), 1u);
+    EXPECT_TRUE(Sample(MySerial()).empty());
+  });
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].depth, 1u);
+  ASSERT_EQ(events[0].args.size(), 1u);
+  EXPECT_EQ(events[0].args[0].bits, 7u);
+  EXPECT_EQ(events[1].depth, 0u);
+}
+
 // Samples taken while the stack changes at full speed are whole: the scopes nest as the code does.
 TEST_F(OpenScopes, SamplesAreConsistent) {
   std::atomic<uint64_t> serial{0};
