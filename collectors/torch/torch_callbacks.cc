@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/base/attributes.h"
 #include "collectors/torch/torch_collectives.h"
 #include "collectors/torch/torch_names.h"
 #include "collectors/torch/torch_pending.h"
@@ -145,7 +146,7 @@ std::unique_ptr<ObserverContext> BeginAsyncScope(Kind kind, const void* record_f
 }
 
 // Returns false if the recorder refused it, or in a forked child.
-bool BeginScope(const NameSites::Found& found, Scope* scope) {
+bool BeginScope(NameSites::Found found, Scope* scope) {
   scope->site = found.site;
   scope->is_optimizer_step = found.is_optimizer_step;
   scope->token = g_writer->begin(found.site);
@@ -162,9 +163,12 @@ void TakeShapes(const void* record_function, std::string* shapes) {
   }
 }
 
-std::unique_ptr<ObserverContext> BeginWithTexts(const NameSites::Found& found,
-                                                const void* record_function, const char* name,
-                                                bool shapes) {
+// Not inline, like the other functions that few operators need: their local variables would cost
+// every operator saved registers and a check of the stack.
+ABSL_ATTRIBUTE_NOINLINE std::unique_ptr<ObserverContext> BeginWithTexts(NameSites::Found found,
+                                                                        const void* record_function,
+                                                                        const char* name,
+                                                                        bool shapes) {
   auto scope = std::make_unique<ScopeWithTexts>();
   scope->has_texts = true;
   scope->name = NameText(found, name);
@@ -173,19 +177,21 @@ std::unique_ptr<ObserverContext> BeginWithTexts(const NameSites::Found& found,
   return scope;
 }
 
-std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function, bool shapes) {
-  const char* const name = g_api.name(record_function);
-  if (name == nullptr) return nullptr;
-  if (kind == Kind::kUser) {
-    const bool is_async = g_api.is_async != nullptr && g_api.is_async(record_function);
-    kind = NameSites::KindOfUserScope(name, is_async);
-    if (is_async) return BeginAsyncScope(kind, record_function, name);
-  }
+inline std::unique_ptr<ObserverContext> BeginOnThread(Kind kind, const void* record_function,
+                                                      const char* name, bool shapes) {
   const NameSites::Found found = g_names->Find(kind, name);
   if (shapes || found.name_as_argument) return BeginWithTexts(found, record_function, name, shapes);
   auto scope = std::make_unique<Scope>();
   if (!BeginScope(found, scope.get())) return nullptr;
   return scope;
+}
+
+ABSL_ATTRIBUTE_NOINLINE std::unique_ptr<ObserverContext> BeginUserScope(const void* record_function,
+                                                                        const char* name) {
+  const bool is_async = g_api.is_async != nullptr && g_api.is_async(record_function);
+  const Kind kind = NameSites::KindOfUserScope(name, is_async);
+  return is_async ? BeginAsyncScope(kind, record_function, name)
+                  : BeginOnThread(kind, record_function, name, /*shapes=*/false);
 }
 
 // Begins a scope that is not recorded but may end a step: a session that waits for a step has only
@@ -206,7 +212,12 @@ template <Kind kKind, bool kShapes = false>
 std::unique_ptr<ObserverContext> OnStart(const void* record_function) {
   if (kKind == Kind::kBackward && ScopesAreSteps()) NoteBackward();
   const uint32_t mask = __atomic_load_n(g_mask, __ATOMIC_RELAXED);
-  if ((mask & LevelOf(kKind)) != 0) return Begin(kKind, record_function, kShapes);
+  if ((mask & LevelOf(kKind)) != 0) {
+    const char* const name = g_api.name(record_function);
+    if (name == nullptr) return nullptr;
+    if (kKind == Kind::kUser) return BeginUserScope(record_function, name);
+    return BeginOnThread(kKind, record_function, name, kShapes);
+  }
   if (kKind == Kind::kUser && (mask & JOBSCOPE_BIT_STEP) != 0 && ScopesAreSteps()) {
     return BeginUnrecorded(record_function);
   }
@@ -239,7 +250,7 @@ std::unique_ptr<ObserverContext> OnCollectiveCall(const void* record_function) {
 }
 
 // In the order of the site's keys (NameSites).
-bool EndWithTexts(const ScopeWithTexts& scope) {
+ABSL_ATTRIBUTE_NOINLINE bool EndWithTexts(const ScopeWithTexts& scope) {
   std::array<jobscope_arg, 2> args;
   uint32_t count = 0;
   if (!scope.name.empty()) args[count++] = TextArg(scope.name);
@@ -253,7 +264,7 @@ bool EndScope(const Scope& scope) {
   return g_end_own(scope.site, scope.token, nullptr, 0) != 0;
 }
 
-void EndAsyncScope(const Scope& scope) {
+ABSL_ATTRIBUTE_NOINLINE void EndAsyncScope(const Scope& scope) {
   const jobscope_arg id = NumberArg(scope.async_id);
   g_writer->event(scope.site, JOBSCOPE_KIND_ASYNC_END, &id, 1);
 }

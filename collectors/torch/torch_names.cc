@@ -42,10 +42,6 @@ uint64_t Hash(Kind kind, const char* text, size_t length) {
   return hash ^ (hash >> 32);
 }
 
-size_t AddressHash(const char* name) {
-  return static_cast<size_t>(reinterpret_cast<uintptr_t>(name) * 0x9e3779b97f4a7c15u >> 40);
-}
-
 struct KindText {
   const char* general;
   const char* category;
@@ -61,15 +57,6 @@ constexpr std::array<KindText, kKinds> kTexts = {{
 }};
 
 }  // namespace
-
-struct NameSites::Entry {
-  uint64_t hash;
-  uint32_t site;
-  uint32_t length;
-  Kind kind;
-  bool is_optimizer_step;
-  char text[kMaxBytes + 1];
-};
 
 Kind NameSites::KindOfUserScope(const char* name, bool is_async) {
   if (is_async) return IsCollective(name) ? Kind::kCollective : Kind::kAsync;
@@ -118,20 +105,16 @@ uint32_t NameSites::SiteOf(Kind kind, const char* name, bool name_as_argument) c
   return writer_->find_site(&site, name_as_argument ? keys : keys + 1, name_as_argument ? 2 : 1);
 }
 
-NameSites::Found NameSites::Find(Kind kind, const char* name) {
-  std::atomic<const Entry*>& last = by_address_[AddressHash(name) & (kAddresses - 1)];
-  const Entry* entry = last.load(std::memory_order_acquire);
-  if (entry == nullptr || entry->kind != kind || std::strcmp(entry->text, name) != 0) {
-    entry = FindByText(kind, name);
-    if (entry == nullptr) {
-      return {general_[static_cast<size_t>(kind)], true, IsOptimizerStep(kind, name)};
-    }
-    last.store(entry, std::memory_order_release);
+NameSites::Found NameSites::FindByText(Kind kind, const char* name) {
+  const Entry* const entry = FindOrAdd(kind, name);
+  if (entry == nullptr) {
+    return {general_[static_cast<size_t>(kind)], true, IsOptimizerStep(kind, name)};
   }
-  return {entry->site, false, entry->is_optimizer_step};
+  ByAddress(name).store(entry, std::memory_order_release);
+  return FoundEntry(*entry);
 }
 
-const NameSites::Entry* NameSites::FindByText(Kind kind, const char* name) {
+const NameSites::Entry* NameSites::FindOrAdd(Kind kind, const char* name) {
   const size_t length = strnlen(name, kMaxBytes);
   const uint64_t hash = Hash(kind, name, length);
   for (size_t probe = 0; probe < kSlots; ++probe) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "jobscope/detail/writer_abi.h"
 
@@ -52,14 +53,36 @@ class NameSites {
   NameSites(const NameSites&) = delete;
   NameSites& operator=(const NameSites&) = delete;
 
-  Found Find(Kind kind, const char* name);
+  // Inline, because each operator calls it.
+  Found Find(Kind kind, const char* name) {
+    const Entry* const entry = ByAddress(name).load(std::memory_order_acquire);
+    if (entry == nullptr || entry->kind != kind || std::strcmp(entry->text, name) != 0) {
+      return FindByText(kind, name);
+    }
+    return FoundEntry(*entry);
+  }
 
  private:
-  struct Entry;
+  struct Entry {
+    uint64_t hash;
+    uint32_t site;
+    uint32_t length;
+    Kind kind;
+    bool is_optimizer_step;
+    char text[kMaxBytes + 1];
+  };
   static constexpr size_t kSlots = 4096;      // twice the names, a power of two
   static constexpr size_t kAddresses = 2048;  // a power of two
 
-  const Entry* FindByText(Kind kind, const char* name);
+  static Found FoundEntry(const Entry& entry) {
+    return {entry.site, false, entry.is_optimizer_step};
+  }
+  std::atomic<const Entry*>& ByAddress(const char* name) {
+    const uint64_t hash = reinterpret_cast<uintptr_t>(name) * 0x9e3779b97f4a7c15u;
+    return by_address_[(hash >> 40) & (kAddresses - 1)];
+  }
+  Found FindByText(Kind kind, const char* name);
+  const Entry* FindOrAdd(Kind kind, const char* name);
   const Entry* Add(Kind kind, const char* name, size_t length, uint64_t hash);
   uint32_t SiteOf(Kind kind, const char* name, bool name_as_argument) const;
 

@@ -264,7 +264,7 @@ void Discard(jobscope_token token) {
   if (token.begin_ticks != 0 && Alive()) EndElsewhere(token);
 }
 
-// Scopes that began without a state have no thread. In a forked child all places are wiped.
+// A scope that began without a state belongs to no thread. In a forked child, states are wiped.
 JOBSCOPE_NOINLINE uint32_t EndOwnSlow(uint32_t site, jobscope_token token, const jobscope_arg* args,
                                       uint32_t arg_count) {
   const ThreadState* const state = t_slot.state;
@@ -284,7 +284,11 @@ uint32_t EndOwn(uint32_t site, jobscope_token token, const jobscope_arg* args, u
   if (JOBSCOPE_UNLIKELY(!HasRing(state) || IsElsewhere(state, token.place))) {
     return EndOwnSlow(site, token, args, arg_count);
   }
-  EndOn(state, site, token, end, JOBSCOPE_KIND_SCOPE, args, arg_count);
+  if (arg_count == 0) {
+    EndOn(state, site, token, end, JOBSCOPE_KIND_SCOPE, nullptr, 0);
+  } else {
+    EndOn(state, site, token, end, JOBSCOPE_KIND_SCOPE, args, arg_count);
+  }
   return 1;
 }
 
