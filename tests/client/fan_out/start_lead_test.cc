@@ -44,16 +44,16 @@ ArmedWorker AtStep(int64_t current, double step_time_ms) {
 
 TEST(StartLead, IsTwoRoundTripsButTenMilliseconds) {
   EXPECT_EQ(StartLead({Native(0), Native(0)}, absl::Milliseconds(1)),
-            absl::Milliseconds(10) + absl::Microseconds(400));
+            absl::Milliseconds(10) + absl::Microseconds(200));
   EXPECT_EQ(StartLead({Native(50 * kMs), Native(100 * kMs)}, absl::ZeroDuration()),
-            absl::Milliseconds(200) + absl::Microseconds(400));
+            absl::Milliseconds(200) + absl::Microseconds(200));
   EXPECT_LE(StartLead({Native(0)}, absl::ZeroDuration()), absl::Milliseconds(1));
   // Clocks that took long to measure tell of busy machines.
   EXPECT_EQ(StartLead({Native(0), Native(0)}, absl::Milliseconds(600)),
-            absl::Milliseconds(300) + absl::Microseconds(400));
+            absl::Milliseconds(300) + absl::Microseconds(200));
   // Stock workers receive their request at the instant itself.
   EXPECT_EQ(StartLead({Native(0), ArmedWorker()}, absl::ZeroDuration()),
-            absl::Milliseconds(10) + absl::Microseconds(400));
+            absl::Milliseconds(10) + absl::Microseconds(200));
   EXPECT_LE(StartLead({Native(90'000 * kMs)}, absl::ZeroDuration()), absl::Seconds(2));
 }
 
