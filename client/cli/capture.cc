@@ -167,9 +167,9 @@ void Conclude(std::vector<WorkerResult> results, Manifest* manifest) {
   manifest->exit_code = ExitCode(delivered, results.size() - duplicates);
 }
 
-// Publishes the run directory. A failure is reported, and the exit code is then no longer 0,
-// although no worker failed.
-void Publish(RunDirectory directory, Manifest* manifest) {
+// Publishes the run directory, and returns the manifest as JSON. A failure is reported, and the
+// exit code is then no longer 0, although no worker failed.
+std::string Publish(RunDirectory directory, Manifest* manifest) {
   bool has_files = false;
   for (const ManifestWorker& worker : manifest->workers) {
     has_files = has_files || !worker.files.empty();
@@ -181,13 +181,14 @@ void Publish(RunDirectory directory, Manifest* manifest) {
     (void)directory.SetAside();
     manifest->run_directory = directory.path();
   }
-  const absl::Status written = directory.WriteManifest(ManifestJson(*manifest));
-  if (!written.ok()) {
-    std::fprintf(stderr,
-                 "capture: the traces are as the table says, but their manifest is missing: %s\n",
-                 std::string(written.message()).c_str());
-    if (manifest->exit_code == kExitAll) manifest->exit_code = kExitOutput;
-  }
+  std::string json = ManifestJson(*manifest);
+  const absl::Status written = directory.WriteManifest(json);
+  if (written.ok()) return json;
+  std::fprintf(stderr,
+               "capture: the traces are as the table says, but their manifest is missing: %s\n",
+               std::string(written.message()).c_str());
+  if (manifest->exit_code == kExitAll) manifest->exit_code = kExitOutput;
+  return ManifestJson(*manifest);
 }
 
 // Makes the report; returns its text. A failure is reported, and `exit_code` is then no longer 0.
@@ -266,8 +267,8 @@ int RunCapture(const Flags& flags) {
   FillOptions(flags, *directory, &manifest);
   FillStart(fan_out.facts(), &manifest);
   Conclude(std::move(results), &manifest);
-  Publish(*directory, &manifest);
-  std::string text = flags.json ? ManifestJson(manifest) : CaptureTable(manifest);
+  std::string text = Publish(*directory, &manifest);
+  if (!flags.json) text = CaptureTable(manifest);
   int exit_code = *manifest.exit_code;
   if (flags.report) {
     const std::string report = MakeReport(manifest.run_directory, file_mode, &exit_code);
