@@ -60,6 +60,7 @@ class DiagnosingWorker final : public WorkerClient {
   void Start(const StartCall& call) override { worker_->Start(call); }
   void Cancel() override { worker_->Cancel(); }
   bool connected() const override { return worker_->connected(); }
+  std::shared_ptr<void> connection() const override { return worker_->connection(); }
 
  private:
   Diagnoser* const diagnoser_;

@@ -270,7 +270,9 @@ void FanOut::OnWritten(size_t index, WorkerOutcome outcome, ManifestWorker accou
 void FanOut::Finish(size_t index, WorkerOutcome outcome) {
   Slot& slot = roster_[index];
   tally_.OnFinished(outcome.kind);
-  if (!IsDelivery(outcome.kind)) {
+  if (IsDelivery(outcome.kind)) {
+    connections_.push_back(slot.worker->connection());
+  } else {
     progress_->Line(absl::StrCat(slot.endpoint.address, ": ", Name(outcome.kind), " (",
                                  Name(outcome.phase), "): ", outcome.reason));
     // Counts of a missing trace would enter the totals.

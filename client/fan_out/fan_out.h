@@ -117,6 +117,9 @@ class FanOut : private StartCoordinator::Host {
   StartCoordinator start_;
   Tally tally_;
   Backoff backoff_;
+  // Of workers that have delivered. Closing one costs both sides as much as making it: with a
+  // thousand workers on one machine, the last traces would wait for that.
+  std::vector<std::shared_ptr<void>> connections_;
   WritePool pool_;  // last: its threads are joined first
 };
 

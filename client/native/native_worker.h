@@ -54,6 +54,7 @@ class NativeWorker : public WorkerClient {
   void Stop(const std::string& session_id, absl::Duration timeout, StopDone done) override;
   void Cancel() override;
   bool connected() const override;
+  std::shared_ptr<void> connection() const override { return channel_; }
 
  private:
   CallThreads* const threads_;

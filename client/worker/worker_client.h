@@ -123,6 +123,9 @@ class WorkerClient {
 
   // Whether the connection is established.
   virtual bool connected() const = 0;
+
+  // Returns what keeps the connection open after this object is destroyed; null: nothing.
+  virtual std::shared_ptr<void> connection() const { return nullptr; }
 };
 
 using WorkerFactory = std::function<std::unique_ptr<WorkerClient>(const Endpoint&, Protocol)>;

@@ -104,6 +104,13 @@ class FanOutTest : public ::testing::Test {
     const absl::MutexLock lock(&logs_[index]->mutex);
     return logs_[index]->connects;
   }
+  // The connections of its attempts: whether each is open.
+  std::vector<bool> connections(size_t index) {
+    const absl::MutexLock lock(&logs_[index]->mutex);
+    std::vector<bool> open;
+    for (const auto& connection : logs_[index]->connections) open.push_back(!connection.expired());
+    return open;
+  }
   std::vector<StartCall> starts(size_t index) {
     const absl::MutexLock lock(&logs_[index]->mutex);
     return logs_[index]->starts;

@@ -227,6 +227,17 @@ TEST_F(FanOutTest, ARecordingThatStartedBeforeTheOthersIsNotRunTwice) {
   EXPECT_EQ(starts(0).size(), 1u);
 }
 
+TEST_F(FanOutTest, ConnectionsOfWorkersThatHaveDeliveredAreClosedAfterTheRun) {
+  Script refuses;
+  refuses.describe = Refused;
+  options_.attempts = 2;
+  Run({Script(), refuses});
+  EXPECT_THAT(connections(0), ElementsAre(true));
+  EXPECT_THAT(connections(1), ElementsAre(false, false));
+  fan_out_.reset();
+  EXPECT_THAT(connections(0), ElementsAre(false));
+}
+
 TEST_F(FanOutTest, WhatCameBeforeADeathIsWritten) {
   Script dies;
   dies.capture = [](int) { return Status(StatusCode::UNAVAILABLE, "Socket closed"); };

@@ -168,6 +168,7 @@ struct Log {
   std::vector<StartCall> starts ABSL_GUARDED_BY(mutex);
   std::vector<uint64_t> begun_ns ABSL_GUARDED_BY(mutex);    // truly, on our MONOTONIC
   std::vector<uint64_t> planned_ns ABSL_GUARDED_BY(mutex);  // as the worker understood it, likewise
+  std::vector<std::weak_ptr<void>> connections ABSL_GUARDED_BY(mutex);
 };
 
 class EmptyDelivery : public Delivery {
@@ -190,7 +191,10 @@ class ScriptedWorker : public WorkerClient {
         protocol_(protocol),
         log_(std::move(log)),
         hangs_(std::move(hangs)),
-        clockwork_(clockwork) {}
+        clockwork_(clockwork) {
+    const absl::MutexLock lock(&log_->mutex);
+    log_->connections.push_back(connection_);
+  }
 
   ~ScriptedWorker() override { ScriptedWorker::Cancel(); }
 
@@ -377,6 +381,7 @@ class ScriptedWorker : public WorkerClient {
   }
 
   bool connected() const override { return true; }
+  std::shared_ptr<void> connection() const override { return connection_; }
 
  private:
   static grpc::Status Late() { return {grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"}; }
@@ -430,6 +435,7 @@ class ScriptedWorker : public WorkerClient {
   const std::shared_ptr<Log> log_;
   const std::shared_ptr<Hangs> hangs_;
   Clockwork* const clockwork_;
+  const std::shared_ptr<void> connection_ = std::make_shared<int>();
   std::shared_ptr<WorkerEvents> events_;
   const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
   const std::shared_ptr<std::atomic<bool>> started_ = std::make_shared<std::atomic<bool>>(false);
