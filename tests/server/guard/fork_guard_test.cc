@@ -70,39 +70,79 @@ int OpenBits(const std::vector<int>& fds) {
   return bits;
 }
 
-Fd BoundInet(const char* host, uint16_t port, int type, uint16_t* bound) {
-  Fd fd(socket(AF_INET, type, 0));
+// Returns a socket that is bound to `port` (0: any), and listens if it is of a stream; -1: in use.
+int TryBind(const char* host, uint16_t port, int type) {
+  const int family = strchr(host, ':') == nullptr ? AF_INET : AF_INET6;
+  const int fd = socket(family, type, 0);
   // A port that another address has may be that of a connection that has ended.
   const int on = 1;
-  EXPECT_EQ(setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  EXPECT_EQ(inet_pton(AF_INET, host, &address.sin_addr), 1);
-  EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0)
-      << strerror(errno);
+  EXPECT_EQ(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+  sockaddr_in v4 = {};
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(port);
+  sockaddr_in6 v6 = {};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(port);
+  const bool is_v6 = family == AF_INET6;
+  EXPECT_EQ(
+      is_v6 ? inet_pton(AF_INET6, host, &v6.sin6_addr) : inet_pton(AF_INET, host, &v4.sin_addr), 1);
+  const auto* address =
+      is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
+  if (bind(fd, address, is_v6 ? sizeof(v6) : sizeof(v4)) == 0 &&
+      (type != SOCK_STREAM || listen(fd, 8) == 0)) {
+    return fd;
+  }
+  EXPECT_EQ(errno, EADDRINUSE) << strerror(errno);
+  close(fd);
+  return -1;
+}
+
+uint16_t PortOf(const Fd& fd) {
+  sockaddr_in6 address = {};
   socklen_t length = sizeof(address);
   EXPECT_EQ(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  if (bound != nullptr) *bound = ntohs(address.sin_port);
-  if (type == SOCK_STREAM) {
-    EXPECT_EQ(listen(fd.get(), 8), 0);
-  }
+  return ntohs(address.sin6_port);  // at the same place in an IPv4 address
+}
+
+Fd BoundInet(const char* host, uint16_t* port) {
+  Fd fd(TryBind(host, 0, SOCK_STREAM));
+  if (port != nullptr) *port = PortOf(fd);
   return fd;
 }
 
-Fd BoundInet6(const char* host, bool dual_stack, uint16_t* bound) {
+struct Place {
+  const char* host;
+  int type;
+};
+
+// Returns sockets at one port of several places. The port that is free at the first of them may be
+// another program's at the next one; then tries others.
+std::vector<Fd> BoundTogether(const std::vector<Place>& places, uint16_t* port) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::vector<Fd> bound;
+    for (const Place& place : places) {
+      const int fd = TryBind(place.host, bound.empty() ? 0 : PortOf(bound[0]), place.type);
+      if (fd < 0) break;
+      bound.emplace_back(fd);
+    }
+    if (bound.size() < places.size()) continue;
+    *port = PortOf(bound[0]);
+    return bound;
+  }
+  ADD_FAILURE() << "no port is free at all places";
+  return {};
+}
+
+Fd BoundDualStack(uint16_t* port) {
   Fd fd(socket(AF_INET6, SOCK_STREAM, 0));
-  const int v6_only = dual_stack ? 0 : 1;
+  const int v6_only = 0;
   EXPECT_EQ(setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only)), 0);
   sockaddr_in6 address = {};
   address.sin6_family = AF_INET6;
-  EXPECT_EQ(inet_pton(AF_INET6, host, &address.sin6_addr), 1);
   EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0)
       << strerror(errno);
-  socklen_t length = sizeof(address);
-  EXPECT_EQ(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  *bound = ntohs(address.sin6_port);
   EXPECT_EQ(listen(fd.get(), 8), 0);
+  *port = PortOf(fd);
   return fd;
 }
 
@@ -125,13 +165,16 @@ class ForkGuardTest : public testing::Test {
 
 TEST_F(ForkGuardTest, ChildLosesListenerAndAcceptedConnectionsOnly) {
   uint16_t port = 0;
-  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  // The last is another server of the application, on the same port of another address.
+  const std::vector<Fd> bound = BoundTogether(
+      {{"127.0.0.1", SOCK_STREAM}, {"127.0.0.1", SOCK_DGRAM}, {"127.0.0.2", SOCK_STREAM}}, &port);
+  ASSERT_EQ(bound.size(), 3);
+  const Fd& listener = bound[0];
+  const Fd& datagram = bound[1];
+  const Fd& neighbour = bound[2];
   const Fd client = ConnectedInet(port);
   const Fd accepted = Accepted(listener);
-  const Fd other = BoundInet("127.0.0.1", 0, SOCK_STREAM, nullptr);
-  const Fd datagram = BoundInet("127.0.0.1", port, SOCK_DGRAM, nullptr);
-  // Another server of the application, on the same port of another address.
-  const Fd neighbour = BoundInet("127.0.0.2", port, SOCK_STREAM, nullptr);
+  const Fd other = BoundInet("127.0.0.1", nullptr);
   const ListenerGuard guard("127.0.0.1:" + std::to_string(port));
   ASSERT_TRUE(guard.held());
   const std::vector<int> fds = {listener.get(), accepted.get(), client.get(),
@@ -142,7 +185,7 @@ TEST_F(ForkGuardTest, ChildLosesListenerAndAcceptedConnectionsOnly) {
 
 TEST_F(ForkGuardTest, ParentStillAcceptsAfterTheChildHasLeft) {
   uint16_t port = 0;
-  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  const Fd listener = BoundInet("127.0.0.1", &port);
   const ListenerGuard guard("127.0.0.1:" + std::to_string(port));
   ASSERT_TRUE(guard.held());
   EXPECT_EQ(InChild([] { return 7; }), 7);
@@ -153,7 +196,7 @@ TEST_F(ForkGuardTest, ParentStillAcceptsAfterTheChildHasLeft) {
 
 TEST_F(ForkGuardTest, WildcardListener) {
   uint16_t port = 0;
-  const Fd listener = BoundInet("0.0.0.0", 0, SOCK_STREAM, &port);
+  const Fd listener = BoundInet("0.0.0.0", &port);
   const Fd client = ConnectedInet(port);
   const Fd accepted = Accepted(listener);
   const ListenerGuard guard("0.0.0.0:" + std::to_string(port));
@@ -166,7 +209,7 @@ TEST_F(ForkGuardTest, WildcardListener) {
 
 TEST_F(ForkGuardTest, HostThatIsNotNumericStandsForEveryAddress) {
   uint16_t port = 0;
-  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  const Fd listener = BoundInet("127.0.0.1", &port);
   const ListenerGuard guard("localhost:" + std::to_string(port));
   ASSERT_TRUE(guard.held());
   EXPECT_EQ(InChild([&] { return OpenBits({listener.get()}); }), 0);
@@ -175,7 +218,7 @@ TEST_F(ForkGuardTest, HostThatIsNotNumericStandsForEveryAddress) {
 TEST_F(ForkGuardTest, DualStackListenerAcceptsMappedAddresses) {
   if (!HasIpv6()) GTEST_SKIP() << "no IPv6 here";
   uint16_t port = 0;
-  const Fd listener = BoundInet6("::", true, &port);
+  const Fd listener = BoundDualStack(&port);
   const Fd client = ConnectedInet(port);
   const Fd accepted = Accepted(listener);
   const ListenerGuard guard("[::]:" + std::to_string(port));
@@ -189,11 +232,12 @@ TEST_F(ForkGuardTest, DualStackListenerAcceptsMappedAddresses) {
 TEST_F(ForkGuardTest, Ipv6ListenerOfOneAddress) {
   if (!HasIpv6()) GTEST_SKIP() << "no IPv6 here";
   uint16_t port = 0;
-  const Fd listener = BoundInet6("::1", false, &port);
-  const Fd neighbour = BoundInet("127.0.0.1", port, SOCK_STREAM, nullptr);
+  const std::vector<Fd> bound =
+      BoundTogether({{"::1", SOCK_STREAM}, {"127.0.0.1", SOCK_STREAM}}, &port);
+  ASSERT_EQ(bound.size(), 2);
   const ListenerGuard guard("[::1]:" + std::to_string(port));
   ASSERT_TRUE(guard.held());
-  EXPECT_EQ(InChild([&] { return OpenBits({listener.get(), neighbour.get()}); }), 0b10);
+  EXPECT_EQ(InChild([&] { return OpenBits({bound[0].get(), bound[1].get()}); }), 0b10);
 }
 
 TEST_F(ForkGuardTest, UnixSocket) {
@@ -230,8 +274,8 @@ TEST_F(ForkGuardTest, UnixSocket) {
 
 TEST_F(ForkGuardTest, WithoutProcDescriptorsAreProbed) {
   uint16_t port = 0;
-  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
-  const Fd other = BoundInet("127.0.0.1", 0, SOCK_STREAM, nullptr);
+  const Fd listener = BoundInet("127.0.0.1", &port);
+  const Fd other = BoundInet("127.0.0.1", nullptr);
   const ListenerGuard guard("127.0.0.1:" + std::to_string(port));
   ASSERT_TRUE(guard.held());
   char folder[] = "/tmp/jobscope-fork-XXXXXX";
@@ -275,7 +319,7 @@ TEST_F(ForkGuardTest, ChildOfARawCloneKnowsItToo) {
 
 TEST_F(ForkGuardTest, UnguardedListenersStay) {
   uint16_t port = 0;
-  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  const Fd listener = BoundInet("127.0.0.1", &port);
   { const ListenerGuard guard("127.0.0.1:" + std::to_string(port)); }
   EXPECT_EQ(InChild([&] { return OpenBits({listener.get()}); }), 1);
 }
@@ -283,22 +327,22 @@ TEST_F(ForkGuardTest, UnguardedListenersStay) {
 // As of a server that ends late, when another one runs.
 TEST_F(ForkGuardTest, EachGuardEndsForItsListenerOnly) {
   uint16_t port = 0;
-  const Fd first = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  const Fd first = BoundInet("127.0.0.1", &port);
   std::optional<ListenerGuard> first_guard("127.0.0.1:" + std::to_string(port));
-  const Fd second = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  const Fd second = BoundInet("127.0.0.1", &port);
   const ListenerGuard second_guard("127.0.0.1:" + std::to_string(port));
   const std::vector<int> fds = {first.get(), second.get()};
   EXPECT_EQ(InChild([&] { return OpenBits(fds); }), 0b00);
   first_guard.reset();
   EXPECT_EQ(InChild([&] { return OpenBits(fds); }), 0b01);
-  const Fd third = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  const Fd third = BoundInet("127.0.0.1", &port);
   const ListenerGuard third_guard("127.0.0.1:" + std::to_string(port));
   EXPECT_EQ(InChild([&] { return OpenBits({first.get(), second.get(), third.get()}); }), 0b001);
 }
 
 TEST_F(ForkGuardTest, ErrnoSurvivesTheHandler) {
   uint16_t port = 0;
-  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  const Fd listener = BoundInet("127.0.0.1", &port);
   const ListenerGuard guard("127.0.0.1:" + std::to_string(port));
   ASSERT_TRUE(guard.held());
   errno = 0;
