@@ -159,6 +159,8 @@ bool SessionRun::WaitAndStart() {
       control_->AwaitEnd(clock_.TimeOf(plan_.start_ticks))) {
     return false;
   }
+  // Before the report, whose reader may ask at once who records.
+  control_->SetPhase(SessionPhase::kRecording, PlannedEnd());
   NoteStarted();
   return true;
 }
@@ -190,7 +192,13 @@ bool SessionRun::WaitForStepWindow() {
   recording_ticks_ = plan_.start_ticks;
   StartCollectors(/*watching_steps=*/false);
   tasks_.AwaitStarts();
+  control_->SetPhase(SessionPhase::kRecording, PlannedEnd());
   return true;
+}
+
+SessionRun::Clock::time_point SessionRun::PlannedEnd() const {
+  return plan_.deadline_ticks == UINT64_MAX ? Clock::time_point::max()
+                                            : clock_.TimeOf(plan_.deadline_ticks);
 }
 
 void SessionRun::NoteStarted() {
@@ -207,11 +215,8 @@ void SessionRun::NoteStarted() {
 
 void SessionRun::Record() {
   if (end_ticks_ != 0) return;  // the step window never opened
-  const auto planned_end = plan_.deadline_ticks == UINT64_MAX ? Clock::time_point::max()
-                                                              : clock_.TimeOf(plan_.deadline_ticks);
-  control_->SetPhase(SessionPhase::kRecording, planned_end);
   end_ticks_ =
-      control_->AwaitRecorded(planned_end, plan_.deadline_ticks).value_or(clock_.NowTicks());
+      control_->AwaitRecorded(PlannedEnd(), plan_.deadline_ticks).value_or(clock_.NowTicks());
 }
 
 void SessionRun::StopAndReport() {

@@ -81,6 +81,7 @@ class SessionRun {
   // first.
   bool WaitAndStart();
   bool WaitForStepWindow();
+  Clock::time_point PlannedEnd() const;
   // All collectors have started, or have failed to.
   void NoteStarted();
   void Record();

@@ -62,6 +62,7 @@ TEST_F(SessionTest, ASecondCallerIsRefusedWithWhoAndHowLong) {
   Make({&a_});
   Pending first = Submit(For(absl::Hours(1), "first"));
   ASSERT_TRUE(a_.AwaitCalls("start", 1));
+  ASSERT_TRUE(Becomes([this] { return manager_->busy()->state() == "recording"; }));
   const absl::Status refused = Submit(For(absl::Seconds(1)), WhenBusy::kRefuse).Get().status;
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("\"first\", asked for by test"));
@@ -71,6 +72,21 @@ TEST_F(SessionTest, ASecondCallerIsRefusedWithWhoAndHowLong) {
   EXPECT_GT(busy->remaining_ms(), 3'500'000u);
   manager_->Stop("");
   first.Get();
+}
+
+TEST_F(SessionTest, ReportsItsStartWhenOthersSeeThatItRecords) {
+  Make({&a_});
+  std::promise<std::string> state;
+  std::promise<void> done;
+  SessionCallbacks callbacks;
+  callbacks.started = [this, &state](const SessionStarted& /*started*/) {
+    state.set_value(manager_->busy()->state());
+  };
+  callbacks.done = [&done](const SessionResult& /*result*/) { done.set_value(); };
+  manager_->Submit(For(absl::Milliseconds(1)), WhenBusy::kWait, absl::InfiniteFuture(),
+                   std::move(callbacks));
+  EXPECT_EQ(state.get_future().get(), "recording");
+  done.get_future().get();
 }
 
 // A large store takes a while to unmap: calls that ask who is busy do not wait for that.
