@@ -12,6 +12,32 @@ namespace {
 // acknowledgements, and little compared with the cap.
 constexpr size_t kMaxSpareBytes = size_t{4} << 20;
 
+// From this size on, a pool takes huge pages: an ordinary capture stays below it, and one that
+// exceeds it fills its blocks. With 512 small pages, a block of 2 MiB costs 0.9 ms of page faults; with one
+// huge page 0.07 ms.
+constexpr size_t kHugeFromBytes = size_t{4} << 20;
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+// Returns null if the system has no memory.
+char* Map(size_t bytes) {
+  void* const mapped =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return mapped == MAP_FAILED ? nullptr : static_cast<char*>(mapped);
+}
+
+// Likewise, for whole huge pages. The kernel uses small ones if it has no huge ones, or none for
+// processes.
+char* MapHuge(size_t bytes) {
+  char* const mapped = Map(bytes + kHugePageBytes);
+  if (mapped == nullptr) return Map(bytes);
+  const size_t before = -reinterpret_cast<uintptr_t>(mapped) % kHugePageBytes;
+  char* const data = mapped + before;
+  if (before > 0) munmap(mapped, before);
+  munmap(data + bytes, kHugePageBytes - before);
+  (void)madvise(data, bytes, MADV_HUGEPAGE);
+  return data;
+}
+
 }  // namespace
 
 BlockPool::BlockPool(size_t cap_bytes, size_t block_bytes)
@@ -34,10 +60,9 @@ std::shared_ptr<char> BlockPool::Take(size_t bytes, size_t limit_bytes) {
       spares_.pop_back();
     } else {
       if (mapped_.load(std::memory_order_relaxed) + bytes > cap_bytes_) UnmapSpares();
-      void* const mapped =
-          mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (mapped == MAP_FAILED) return nullptr;
-      data = static_cast<char*>(mapped);
+      const bool huge = in_use >= kHugeFromBytes && bytes % kHugePageBytes == 0;
+      data = huge ? MapHuge(bytes) : Map(bytes);
+      if (data == nullptr) return nullptr;
       mapped_.fetch_add(bytes, std::memory_order_release);
     }
     in_use_.store(in_use + bytes, std::memory_order_release);

@@ -16,7 +16,7 @@ namespace jobscope::xspace {
 
 // Allocates memory blocks below a cap. A block counts against the cap until its last owner releases
 // it, so that the cap also holds if a slow peer keeps blocks. Some returned blocks stay mapped for
-// reuse (mapping a block anew costs 256 page faults, about 0.1 ms); they count as mapped too.
+// reuse (mapping a block anew costs up to 512 page faults); they count as mapped too.
 // Thread-safe; an owner of a block may outlive the creator of the pool.
 class BlockPool : public std::enable_shared_from_this<BlockPool> {
  public:

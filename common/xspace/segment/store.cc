@@ -16,7 +16,7 @@ namespace {
 
 // Block sizes are multiples of a full segment with its header, so that segments fill a block
 // completely. A block that is mapped but not yet written takes no memory.
-constexpr size_t kMaxBlockBytes = size_t{1} << 20;
+constexpr size_t kMaxBlockBytes = size_t{2} << 20;
 constexpr size_t kMinBlockBytes = size_t{64} << 10;
 constexpr size_t kMinCapBytes = size_t{1} << 20;
 constexpr size_t kPageBytes = 4096;
