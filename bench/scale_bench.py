@@ -2,7 +2,7 @@
 """Runs one `capture` of many addresses, some of which have no listener.
 
     python3 bench/scale_bench.py BIN OUT.json                                        # 1,000 addresses, 100 of them dead
-    python3 bench/scale_bench.py BIN OUT.json --workers=10000 --processes=8          # 10,000, 1,000 of them dead
+    python3 bench/scale_bench.py BIN OUT.json --workers=9960 --processes=8           # 10,000 but for what 20,000 open files allow
     python3 bench/scale_bench.py BIN OUT.json --workers=1000 --dead=750 --real --events_per_second=1    # 250 processes, 750 dead
     python3 bench/scale_bench.py BIN OUT.json --real                                 # as many processes as fit, 24 at most
 
