@@ -209,8 +209,9 @@ class TcpProxy {
 
   void Serve() {
     while (!ended_) {
+      // While it is stalled, it polls nothing: bytes that it leaves unread would end each poll at once.
       std::vector<pollfd> polled;
-      {
+      if (!stalled_) {
         std::lock_guard<std::mutex> lock(mutex_);
         if (listener_ >= 0) {
           polled.push_back({listener_, POLLIN, 0});
