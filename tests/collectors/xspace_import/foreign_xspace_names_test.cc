@@ -97,5 +97,22 @@ TEST(ForeignXSpaceNamesTest, TextThatIsNotUtf8DoesNotSpoilTheTrace) {
   EXPECT_EQ(read.warnings_size(), 1);  // that there is no summary
 }
 
+TEST(ForeignXSpaceNamesTest, ALongWarningIsCutBetweenCharacters) {
+  constexpr size_t kMaxTextBytes = 500;
+  const std::string character = "\xF0\x9F\x9A\x80";
+  // In one of them the limit is between two characters.
+  for (size_t before = 0; before < character.size(); ++before) {
+    const std::string begin(before, 'x');
+    XSpace space = SpaceOfTest();
+    space.add_warnings(begin);
+    for (int i = 0; i < 200; ++i) space.mutable_warnings(0)->append(character);
+    Merged merged;
+    ASSERT_TRUE(merged.Merge(space).ok());
+    std::string expected = "Frame: " + begin;
+    while (expected.size() + character.size() <= kMaxTextBytes) expected += character;
+    EXPECT_EQ(merged->account().warnings, std::vector<std::string>{expected});
+  }
+}
+
 }  // namespace
 }  // namespace jobscope::framework
