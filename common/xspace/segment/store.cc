@@ -73,25 +73,61 @@ uint64_t CountOf(std::string_view events) {
   return 0;
 }
 
+// How many bytes the blocks may take, by the kind of the next item.
+struct StoreLimits {
+  explicit StoreLimits(size_t cap_bytes)
+      // Whole pages, so that the mapped size equals the counted size.
+      : cap(std::max(cap_bytes, kMinCapBytes) / kPageBytes * kPageBytes),
+        events(cap - RoundUp(cap / 20, kPageBytes)),
+        others(cap - RoundUp((cap - events) / 4, kPageBytes)),
+        block(
+            std::clamp(cap / 16 / kMinBlockBytes * kMinBlockBytes, kMinBlockBytes, kMaxBlockBytes)),
+        reopen(cap / 8) {}
+
+  // Returns the maximum of mapped bytes for a new item.
+  size_t Of(ItemKind kind) const {
+    if (kind == ItemKind::kEvents) return events;
+    return kind == ItemKind::kLoss || kind == ItemKind::kSummary ? cap : others;
+  }
+
+  const size_t cap;     // maximum of mapped bytes
+  const size_t events;  // maximum of mapped bytes for a new events item
+  const size_t others;  // likewise for other items but losses and the summary
+  const size_t block;   // size of a block, unless an item needs more
+  const size_t reopen;  // free bytes needed before a full store takes events again
+};
+
+// The one call of the listener that NotifyFrom requests.
+class ListenerRequest {
+ public:
+  // `missing_bytes`: of bodies from item `number` on, besides those that are in the store.
+  void Set(uint64_t number, size_t missing_bytes) {
+    number_ = number;
+    missing_bytes_ = missing_bytes;
+  }
+  // Returns whether the item that was just added fulfils the request, which then is void.
+  bool IsFulfilledBy(uint64_t number, size_t body_bytes) {
+    if (number < number_) return false;
+    missing_bytes_ -= std::min(missing_bytes_, body_bytes);
+    if (missing_bytes_ > 0) return false;
+    number_ = UINT64_MAX;
+    return true;
+  }
+
+ private:
+  uint64_t number_ = UINT64_MAX;  // no request
+  size_t missing_bytes_ = 0;
+};
+
 }  // namespace
 
 struct Store::State {
   State(size_t cap_bytes, uint64_t max_event_bytes)
-      // Whole pages, so that the mapped size equals the counted size.
-      : cap(std::max(cap_bytes, kMinCapBytes) / kPageBytes * kPageBytes),
-        event_cap(cap - RoundUp(cap / 20, kPageBytes)),
-        other_cap(cap - RoundUp((cap - event_cap) / 4, kPageBytes)),
-        block_bytes(
-            std::clamp(cap / 16 / kMinBlockBytes * kMinBlockBytes, kMinBlockBytes, kMaxBlockBytes)),
-        reopen_bytes(cap / 8),
-        pool(std::make_shared<BlockPool>(cap, block_bytes)),
+      : limits(cap_bytes),
+        pool(std::make_shared<BlockPool>(limits.cap, limits.block)),
         event_bytes_left(max_event_bytes > 0 ? max_event_bytes : UINT64_MAX) {}
 
-  const size_t cap;        // maximum of mapped bytes
-  const size_t event_cap;  // maximum of mapped bytes for a new events item
-  const size_t other_cap;  // likewise for other items but losses and the summary
-  const size_t block_bytes;
-  const size_t reopen_bytes;  // free bytes needed before a full store takes events again
+  const StoreLimits limits;
   const std::shared_ptr<BlockPool> pool;
   std::function<void()> listener;        // set before the first Append
   std::function<void()> spent_listener;  // likewise
@@ -103,9 +139,7 @@ struct Store::State {
   // leave nothing behind: a stream may be longer than memory.
   std::deque<Position> positions ABSL_GUARDED_BY(mutex);
   uint64_t first_number ABSL_GUARDED_BY(mutex) = 1;
-  uint64_t notify_from ABSL_GUARDED_BY(mutex) = UINT64_MAX;
-  size_t notify_bytes ABSL_GUARDED_BY(mutex) =
-      0;  // bytes of bodies from there on that are still missing
+  ListenerRequest request ABSL_GUARDED_BY(mutex);
   uint64_t events ABSL_GUARDED_BY(mutex) = 0;
   size_t appended ABSL_GUARDED_BY(mutex) = 0;
   size_t used ABSL_GUARDED_BY(mutex) = 0;
@@ -117,11 +151,6 @@ struct Store::State {
   bool closed ABSL_GUARDED_BY(mutex) = false;
   uint64_t returned_when_full ABSL_GUARDED_BY(mutex) = 0;
 
-  // Returns the maximum of mapped bytes for a new item.
-  size_t LimitOf(ItemKind kind) const {
-    if (kind == ItemKind::kEvents) return event_cap;
-    return kind == ItemKind::kLoss || kind == ItemKind::kSummary ? cap : other_cap;
-  }
   uint64_t last_number() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return first_number + positions.size() - 1;
   }
@@ -140,7 +169,7 @@ Block* Store::State::BlockFor(size_t bytes, size_t limit) {
   };
   // An open block that another kind of item has mapped beyond the limit is reserved for that kind.
   if (room(open_block) >= bytes && pool->in_use_bytes() <= limit) return open_block;
-  size_t size = std::max(block_bytes, RoundUp(bytes, kPageBytes));
+  size_t size = std::max(limits.block, RoundUp(bytes, kPageBytes));
   std::shared_ptr<char> data = pool->Take(size, limit);
   if (data == nullptr) {
     // The last block below the cap may be shorter, so that no memory stays unused.
@@ -179,11 +208,7 @@ bool Store::State::Take(Block* block, ItemKind kind, std::string_view body) {
   ++block->live;
   used += BytesOf(body.size());
   appended += body.size();
-  if (last_number() < notify_from) return false;
-  notify_bytes -= std::min(notify_bytes, body.size());
-  if (notify_bytes > 0) return false;
-  notify_from = UINT64_MAX;
-  return true;
+  return request.IsFulfilledBy(last_number(), body.size());
 }
 
 Store::Store(size_t cap_bytes, uint64_t max_event_bytes)
@@ -198,7 +223,7 @@ bool Store::Append(ItemKind kind, std::string_view body) {
   const bool is_events = kind == ItemKind::kEvents;
   const uint64_t count = is_events ? CountOf(body) : 0;
   const bool too_large =
-      body.size() > std::min<size_t>(state_->cap - kHeaderBytes, UINT32_MAX - kPageBytes);
+      body.size() > std::min<size_t>(state_->limits.cap - kHeaderBytes, UINT32_MAX - kPageBytes);
   bool taken = false;
   bool notify = false;
   bool now_spent = false;
@@ -211,7 +236,7 @@ bool Store::Append(ItemKind kind, std::string_view body) {
     const uint64_t returned = state_->pool->returned_blocks();
     const bool refused = too_large || state_->closed || (is_events && state_->spent);
     Block* const block =
-        refused ? nullptr : state_->BlockFor(BytesOf(body.size()), state_->LimitOf(kind));
+        refused ? nullptr : state_->BlockFor(BytesOf(body.size()), state_->limits.Of(kind));
     taken = block != nullptr;
     if (taken) {
       notify = state_->Take(block, kind, body);
@@ -220,7 +245,7 @@ bool Store::Append(ItemKind kind, std::string_view body) {
     } else {
       ++state_->refused;
       // An item that never fits says nothing about the others.
-      if (is_events && RoundUp(BytesOf(body.size()), kPageBytes) <= state_->event_cap) {
+      if (is_events && RoundUp(BytesOf(body.size()), kPageBytes) <= state_->limits.events) {
         state_->full = true;
         state_->lacked_space |= !refused;
         state_->returned_when_full = returned;
@@ -239,8 +264,9 @@ bool Store::Full() const {
   // Blocks are returned when their last owner releases them; this is only checked here. Not at the
   // first returned block: a store that takes one item and is full again would be asked for each.
   const size_t in_use = state_->pool->in_use_bytes();
-  if (state_->pool->returned_blocks() != state_->returned_when_full &&
-      in_use <= state_->event_cap && state_->event_cap - in_use >= state_->reopen_bytes) {
+  const StoreLimits& limits = state_->limits;
+  if (state_->pool->returned_blocks() != state_->returned_when_full && in_use <= limits.events &&
+      limits.events - in_use >= limits.reopen) {
     state_->full = false;
   }
   return state_->full;
@@ -284,7 +310,7 @@ void Store::Release(uint64_t through) {
     // The open block continues to be filled, unless there is no space for that: then it must not
     // block its own successor.
     if (block == state_->open_block) {
-      if (block->size == state_->block_bytes && !state_->full) continue;
+      if (block->size == state_->limits.block && !state_->full) continue;
       state_->open_block = nullptr;
     }
     gone.push_back(state_->Remove(block));
@@ -321,12 +347,11 @@ bool Store::NotifyFrom(uint64_t number, size_t min_bytes) {
     missing -= std::min(missing, bytes);
   }
   if (number <= last_number && missing == 0) return true;
-  state_->notify_from = number;
-  state_->notify_bytes = missing;
+  state_->request.Set(number, missing);
   return false;
 }
 
-size_t Store::cap_bytes() const { return state_->cap; }
+size_t Store::cap_bytes() const { return state_->limits.cap; }
 
 uint64_t Store::last_number() const {
   const MutexLock lock(&state_->mutex);
