@@ -41,19 +41,17 @@ bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::s
   }
   if (forsake_.exchange(false, std::memory_order_acq_rel)) ForsakeLent();
   for (size_t slot = 0; slot < slots() + kDiscardBuffers; ++slot) {
-    uint32_t expected = kForsaken;
     if (slots_[slot].forsaken_at < times_forsaken_) {
-      (void)slots_[slot].state.compare_exchange_strong(expected, kFree, std::memory_order_acq_rel);
+      (void)slots_[slot].Move(Slot::kForsaken, Slot::kFree);
     }
   }
   // Otherwise the first records of each buffer would cost page faults on application threads.
   for (size_t slot = 0; slot < std::min(ready, slots()); ++slot) {
-    uint32_t expected = kFree;
-    if (!slots_[slot].state.compare_exchange_strong(expected, kReading)) continue;
+    if (!slots_[slot].Move(Slot::kFree, Slot::kReading)) continue;
     volatile uint8_t* const data = DataOf(slot);
     for (size_t at = 0; at < kBufferBytes; at += kPageBytes) data[at] = 0;
     slots_[slot].touched.store(true, std::memory_order_relaxed);
-    slots_[slot].state.store(kFree, std::memory_order_release);
+    slots_[slot].state.store(Slot::kFree, std::memory_order_release);
   }
   return true;
 }
@@ -71,10 +69,6 @@ void BufferPool::EndRecording(uint64_t mark) {
   SetMode(Mode::kIdle);
 }
 
-bool BufferPool::Claim(size_t slot, uint32_t from) {
-  return slots_[slot].state.compare_exchange_strong(from, kLent, std::memory_order_acq_rel);
-}
-
 void BufferPool::Hand(size_t slot, uint8_t** buffer, size_t* size) {
   slots_[slot].touched.store(true, std::memory_order_relaxed);
   slots_[slot].lent_at.store(next_lent_.fetch_add(1, std::memory_order_relaxed),
@@ -83,12 +77,12 @@ void BufferPool::Hand(size_t slot, uint8_t** buffer, size_t* size) {
   *size = kBufferBytes;
 }
 
-std::optional<size_t> BufferPool::Oldest(State state) const {
+std::optional<size_t> BufferPool::Oldest(Slot::State state) const {
   std::optional<size_t> oldest;
   uint64_t oldest_order = UINT64_MAX;
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
-    if (slots_[slot].state.load(std::memory_order_acquire) != state) continue;
+    if (!slots_[slot].Is(state)) continue;
     const uint64_t order = slots_[slot].order.load(std::memory_order_relaxed);
     if (order < oldest_order) {
       oldest_order = order;
@@ -110,27 +104,27 @@ void BufferPool::Request(uint8_t** buffer, size_t* size, size_t* max_records) {
   // The lowest free one: low slots are mapped, and suffice while the reader keeps up. At most 1,024
   // loads, once per MiB of records.
   for (size_t slot = 0; slot < count; ++slot) {
-    if (pool.slots_[slot].state.load(std::memory_order_relaxed) != kFree) continue;
-    if (pool.Claim(slot, kFree)) return pool.Hand(slot, buffer, size);
+    if (pool.slots_[slot].state.load(std::memory_order_relaxed) != Slot::kFree) continue;
+    if (pool.slots_[slot].Move(Slot::kFree, Slot::kLent)) return pool.Hand(slot, buffer, size);
   }
   if (pool.mode_.load(std::memory_order_relaxed) == Mode::kArmed) {
     for (int tries = 0; tries < 4; ++tries) {
-      const std::optional<size_t> oldest = pool.Oldest(kFull);
+      const std::optional<size_t> oldest = pool.Oldest(Slot::kFull);
       if (!oldest.has_value()) break;
-      if (!pool.Claim(*oldest, kFull)) continue;
-      pool.recycled_.fetch_add(1, std::memory_order_relaxed);
+      if (!pool.slots_[*oldest].Move(Slot::kFull, Slot::kLent)) continue;
+      pool.counts_.recycled.fetch_add(1, std::memory_order_relaxed);
       return pool.Hand(*oldest, buffer, size);
     }
   }
   if (pool.null_is_safe_.load(std::memory_order_relaxed)) {
-    pool.refused_.fetch_add(1, std::memory_order_relaxed);
+    pool.counts_.refused.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  pool.discarded_.fetch_add(1, std::memory_order_relaxed);
+  pool.counts_.discarded.fetch_add(1, std::memory_order_relaxed);
   for (size_t slot = count; slot < count + kDiscardBuffers; ++slot) {
-    if (pool.Claim(slot, kFree)) return pool.Hand(slot, buffer, size);
+    if (pool.slots_[slot].Move(Slot::kFree, Slot::kLent)) return pool.Hand(slot, buffer, size);
   }
-  pool.shared_.fetch_add(1, std::memory_order_relaxed);
+  pool.counts_.shared.fetch_add(1, std::memory_order_relaxed);
   pool.Hand(count + kDiscardBuffers - 1, buffer, size);
 }
 
@@ -143,58 +137,57 @@ void BufferPool::Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffe
   const auto offset = static_cast<size_t>(buffer - base);
   if (base == nullptr || buffer < base || offset >= end * kBufferBytes ||
       offset % kBufferBytes != 0) {
-    pool.foreign_.fetch_add(1, std::memory_order_relaxed);
+    pool.counts_.foreign.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   Slot& slot = pool.slots_[offset / kBufferBytes];
   // A shared one is returned several times; the first return counts.
   uint32_t state = slot.state.load(std::memory_order_acquire);
-  if (state == kLent && valid != 0 && pool.mode_.load(std::memory_order_seq_cst) != Mode::kIdle) {
+  if (state == Slot::kLent && valid != 0 &&
+      pool.mode_.load(std::memory_order_seq_cst) != Mode::kIdle) {
     slot.valid.store(std::min(valid, kBufferBytes), std::memory_order_relaxed);
     slot.order.store(pool.next_order_.fetch_add(1, std::memory_order_relaxed),
                      std::memory_order_relaxed);
     // Fails if the session writes the buffer off meanwhile.
-    if (slot.state.compare_exchange_strong(state, kFull, std::memory_order_acq_rel)) return;
+    if (slot.state.compare_exchange_strong(state, Slot::kFull, std::memory_order_acq_rel)) return;
   }
-  while (state == kLent || state == kOverdue || state == kForsaken) {
+  while (state == Slot::kLent || state == Slot::kOverdue || state == Slot::kForsaken) {
     const uint64_t lent_at = slot.lent_at.load(std::memory_order_relaxed);
-    const bool keep = valid != 0 && state != kForsaken &&
+    const bool keep = valid != 0 && state != Slot::kForsaken &&
                       lent_at < pool.keep_before_.load(std::memory_order_acquire);
     if (keep) slot.valid.store(std::min(valid, kBufferBytes), std::memory_order_relaxed);
-    if (!slot.state.compare_exchange_weak(state, keep ? kKept : kFree, std::memory_order_acq_rel)) {
+    if (!slot.state.compare_exchange_weak(state, keep ? Slot::kKept : Slot::kFree,
+                                          std::memory_order_acq_rel)) {
       continue;
     }
     const bool of_session =
-        state != kLent || lent_at < pool.late_before_.load(std::memory_order_relaxed);
-    if (valid != 0 && of_session) pool.late_.fetch_add(1, std::memory_order_relaxed);
+        state != Slot::kLent || lent_at < pool.late_before_.load(std::memory_order_relaxed);
+    if (valid != 0 && of_session) pool.counts_.late.fetch_add(1, std::memory_order_relaxed);
     return;
   }
 }
 
-std::optional<BufferPool::Full> BufferPool::Take(State state) {
+std::optional<BufferPool::Full> BufferPool::Take(Slot::State state) {
   // Application threads reuse full buffers only before the start.
   while (true) {
     const std::optional<size_t> oldest = Oldest(state);
     if (!oldest.has_value()) return std::nullopt;
-    uint32_t expected = state;
-    if (!slots_[*oldest].state.compare_exchange_strong(expected, kReading,
-                                                       std::memory_order_acq_rel)) {
-      continue;
-    }
+    if (!slots_[*oldest].Move(state, Slot::kReading)) continue;
     return Full{*oldest, DataOf(*oldest), slots_[*oldest].valid.load(std::memory_order_relaxed),
                 *oldest >= slots(), *oldest == slots() + kDiscardBuffers - 1};
   }
 }
 
-void BufferPool::Free(size_t slot) { slots_[slot].state.store(kFree, std::memory_order_release); }
+void BufferPool::Free(size_t slot) {
+  slots_[slot].state.store(Slot::kFree, std::memory_order_release);
+}
 
 size_t BufferPool::WriteOff() {
   size_t count = 0;
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
-    uint32_t expected = kLent;
-    if (slots_[slot].state.load(std::memory_order_acquire) == kLent && HoldsRecords(slot) &&
-        slots_[slot].state.compare_exchange_strong(expected, kOverdue, std::memory_order_acq_rel)) {
+    if (slots_[slot].Is(Slot::kLent) && HoldsRecords(slot) &&
+        slots_[slot].Move(Slot::kLent, Slot::kOverdue)) {
       ++count;
     }
   }
@@ -205,11 +198,8 @@ void BufferPool::ForsakeLent() {
   ++times_forsaken_;
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
-    for (uint32_t expected : {kLent, kOverdue}) {
-      if (slots_[slot].state.compare_exchange_strong(expected, kForsaken,
-                                                     std::memory_order_acq_rel)) {
-        slots_[slot].forsaken_at = times_forsaken_;
-      }
+    for (const uint32_t from : {Slot::kLent, Slot::kOverdue}) {
+      if (slots_[slot].Move(from, Slot::kForsaken)) slots_[slot].forsaken_at = times_forsaken_;
     }
   }
 }
@@ -219,14 +209,10 @@ void BufferPool::ReleaseMemory() {
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
     if (!slots_[slot].touched.load(std::memory_order_relaxed)) continue;
-    uint32_t expected = kFree;
-    if (!slots_[slot].state.compare_exchange_strong(expected, kReading,
-                                                    std::memory_order_acq_rel)) {
-      continue;
-    }
+    if (!slots_[slot].Move(Slot::kFree, Slot::kReading)) continue;
     (void)madvise(DataOf(slot), kBufferBytes, MADV_DONTNEED);
     slots_[slot].touched.store(false, std::memory_order_relaxed);
-    slots_[slot].state.store(kFree, std::memory_order_release);
+    slots_[slot].state.store(Slot::kFree, std::memory_order_release);
   }
 }
 
@@ -247,11 +233,6 @@ __attribute__((no_sanitize("thread"))) size_t BufferPool::WrittenBytes(size_t sl
   return words * sizeof(uint64_t);
 }
 
-bool BufferPool::IsOut(size_t slot) const {
-  const uint32_t state = slots_[slot].state.load(std::memory_order_acquire);
-  return state == kLent || state == kOverdue;
-}
-
 bool BufferPool::IsDisregarded(size_t slot) const {
   const Slot& lent = slots_[slot];
   return lent.disregarded.load(std::memory_order_acquire) ==
@@ -263,7 +244,7 @@ size_t BufferPool::LentWithRecords(uint64_t mark) const {
   size_t count = 0;
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
-    if (slots_[slot].state.load(std::memory_order_acquire) == kLent &&
+    if (slots_[slot].Is(Slot::kLent) &&
         slots_[slot].lent_at.load(std::memory_order_relaxed) < mark && HoldsRecords(slot) &&
         !IsDisregarded(slot)) {
       ++count;
@@ -275,7 +256,7 @@ size_t BufferPool::LentWithRecords(uint64_t mark) const {
 bool BufferPool::HasLent() const {
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
-    if (IsOut(slot) && !IsDisregarded(slot)) return true;
+    if (slots_[slot].IsOut() && !IsDisregarded(slot)) return true;
   }
   return false;
 }
@@ -284,7 +265,7 @@ void BufferPool::Disregard(uint64_t mark) {
   const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
     const uint64_t lent_at = slots_[slot].lent_at.load(std::memory_order_relaxed);
-    if (!IsOut(slot) || lent_at >= mark) continue;
+    if (!slots_[slot].IsOut() || lent_at >= mark) continue;
     slots_[slot].disregarded_bytes.store(WrittenBytes(slot), std::memory_order_relaxed);
     slots_[slot].disregarded.store(lent_at, std::memory_order_release);
   }
@@ -292,18 +273,19 @@ void BufferPool::Disregard(uint64_t mark) {
 
 BufferPool::Counts BufferPool::TakeCounts() {
   Counts counts;
-  counts.refused = refused_.exchange(0);
-  counts.discarded = discarded_.exchange(0);
-  counts.shared = shared_.exchange(0);
-  counts.late = late_.exchange(0);
-  counts.recycled = recycled_.exchange(0);
-  counts.foreign = foreign_.exchange(0);
+  counts.refused = counts_.refused.exchange(0);
+  counts.discarded = counts_.discarded.exchange(0);
+  counts.shared = counts_.shared.exchange(0);
+  counts.late = counts_.late.exchange(0);
+  counts.recycled = counts_.recycled.exchange(0);
+  counts.foreign = counts_.foreign.exchange(0);
   return counts;
 }
 
 bool BufferPool::ForgetShortage() {
   uint64_t requests = 0;
-  for (std::atomic<uint64_t>* const count : {&refused_, &discarded_, &shared_, &recycled_}) {
+  for (std::atomic<uint64_t>* const count :
+       {&counts_.refused, &counts_.discarded, &counts_.shared, &counts_.recycled}) {
     requests += count->exchange(0);
   }
   return requests > 0;

@@ -11,6 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "collectors/cuda/tracing/buffer_slot.h"
+
 namespace jobscope::cuda {
 
 // Provides CUPTI with a fixed number of buffers in one mapping of the process. The mapping is
@@ -69,9 +71,9 @@ class BufferPool {
     bool shared = false;
   };
   // Takes the oldest returned buffer; it belongs to the caller until Free.
-  std::optional<Full> TakeFull() { return Take(kFull); }
+  std::optional<Full> TakeFull() { return Take(Slot::kFull); }
   // The same for the buffers that the pool has kept. This and Free: any thread.
-  std::optional<Full> TakeKept() { return Take(kKept); }
+  std::optional<Full> TakeKept() { return Take(Slot::kKept); }
   void Free(size_t slot);
   // Stops waiting for the buffers with records that CUPTI holds: LentWithRecords ignores them until
   // they are returned, which counts as late. Returns their number.
@@ -109,35 +111,24 @@ class BufferPool {
   bool ForgetShortage();
 
  private:
-  // kOverdue: lent, and written off.
-  // kKept: returned after the recording.
-  enum State : uint32_t { kFree, kLent, kFull, kReading, kOverdue, kForsaken, kKept };
-  struct Slot {
-    std::atomic<uint32_t> state{kFree};
-    std::atomic<uint64_t> order{0};  // of completion
-    std::atomic<uint64_t> lent_at{0};
-    std::atomic<size_t> valid{0};
-    std::atomic<bool> touched{false};
-    std::atomic<uint64_t> disregarded{0};  // which time that it was lent, by lent_at
-    std::atomic<size_t> disregarded_bytes{0};
-    uint64_t forsaken_at = 0;  // used only by the collector's thread
+  using Slot = BufferSlot;
+
+  // Counted by CUPTI's threads, taken by the collector's.
+  struct AtomicCounts {
+    std::atomic<uint64_t> refused{0}, discarded{0}, shared{0}, late{0}, recycled{0}, foreign{0};
   };
 
   size_t slots() const { return buffers_.load(std::memory_order_acquire); }
   uint8_t* DataOf(size_t slot) const {
     return base_.load(std::memory_order_acquire) + slot * kBufferBytes;
   }
-  // Changes a slot from `from` to kLent.
-  bool Claim(size_t slot, uint32_t from);
   void Hand(size_t slot, uint8_t** buffer, size_t* size);
-  std::optional<size_t> Oldest(State state) const;
-  std::optional<Full> Take(State state);
+  std::optional<size_t> Oldest(Slot::State state) const;
+  std::optional<Full> Take(Slot::State state);
   void ForsakeLent();
   bool HoldsRecords(size_t slot) const;
   // Returns the number of bytes up to the last one that is not 0.
   size_t WrittenBytes(size_t slot) const;
-  // Whether CUPTI holds the slot's buffer, also one that was written off.
-  bool IsOut(size_t slot) const;
   bool IsDisregarded(size_t slot) const;
 
   std::atomic<uint8_t*> base_{nullptr};
@@ -152,7 +143,7 @@ class BufferPool {
   std::array<Slot, kMaxBuffers + kDiscardBuffers> slots_;
 
   uint64_t times_forsaken_ = 0;  // used only by the collector's thread
-  std::atomic<uint64_t> refused_{0}, discarded_{0}, shared_{0}, late_{0}, recycled_{0}, foreign_{0};
+  AtomicCounts counts_;
 };
 
 }  // namespace jobscope::cuda
