@@ -146,10 +146,7 @@ absl::Status CaptureStream::OnStart(const v1::Start& request) {
   auto command = ValidateStart(request, context);
   if (!command.ok()) return command.status();
   start_seen_ = true;
-  {
-    absl::MutexLock lock(&shared_mutex_);
-    delivering_ = capture_;
-  }
+  delivering_.Set(capture_);
   capture_->Start(*std::move(command));
   return absl::OkStatus();
 }
@@ -171,8 +168,7 @@ absl::Status CaptureStream::OnResume(const v1::Resume& request) {
   armed_ns_ = MonotonicNow();
   watch_.OnSent(armed_ns_);
   TickEvery(captures_->limits().recording_tick);
-  absl::MutexLock lock(&shared_mutex_);
-  delivering_ = capture_;
+  delivering_.Set(capture_);
   return absl::OkStatus();
 }
 
@@ -337,10 +333,7 @@ void CaptureStream::OnServerEnds() {
 }
 
 void CaptureStream::OnDone(bool lost) {
-  {
-    absl::MutexLock lock(&shared_mutex_);
-    delivering_ = nullptr;
-  }
+  delivering_.Set(nullptr);
   if (capture_ == nullptr) return;
   // For a stream that ended for another reason these have no effect any more.
   if (!lost && ended_sent_) {
@@ -349,17 +342,6 @@ void CaptureStream::OnDone(bool lost) {
     capture_->Detach(id_);
   }
   capture_ = nullptr;
-}
-
-bool CaptureStream::Records(absl::string_view session_id, absl::string_view peer) const {
-  absl::MutexLock lock(&shared_mutex_);
-  return delivering_ != nullptr && delivering_->session_id() == session_id &&
-         delivering_->peer() == peer;
-}
-
-bool CaptureStream::Delivers() const {
-  absl::MutexLock lock(&shared_mutex_);
-  return delivering_ != nullptr;
 }
 
 std::string CaptureStream::Outcome() const {

@@ -9,12 +9,11 @@
 #include <memory>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "jobscope/v1/profiler.pb.h"
+#include "server/native/delivering_capture.h"
 #include "server/native/items/item_writer.h"
 #include "server/native/items/transfer_watch.h"
 #include "server/native/native_capture.h"
@@ -37,8 +36,10 @@ class CaptureStream final : public StreamCall {
   static Reactor* Fetch(const ServiceContext& service, std::shared_ptr<NativeCaptures> captures,
                         grpc::CallbackServerContext* context);
 
-  bool Records(absl::string_view session_id, absl::string_view peer) const override;
-  bool Delivers() const override;
+  bool Records(absl::string_view session_id, absl::string_view peer) const override {
+    return delivering_.Is(session_id, peer);
+  }
+  bool Delivers() const override { return delivering_.exists(); }
 
  private:
   CaptureStream(const ServiceContext& service, std::shared_ptr<NativeCaptures> captures,
@@ -91,10 +92,7 @@ class CaptureStream final : public StreamCall {
   uint64_t unknown_requests_ = 0;
   ItemWriter writer_;
   TransferWatch watch_;
-
-  mutable absl::Mutex shared_mutex_;
-  // A capture that was started, until the stream is finished.
-  std::shared_ptr<NativeCapture> delivering_ ABSL_GUARDED_BY(shared_mutex_);
+  DeliveringCapture delivering_;
 };
 
 }  // namespace jobscope
