@@ -351,13 +351,9 @@ std::optional<StepsWanted> FanOut::WantedSteps(absl::Time now) const {
 void FanOut::Wake(absl::Time now) {
   start_.MeasureClocks(now);
   while (roster_.attempts(now) < options_.max_parallel) {
-    const auto next = roster_.next_wake();
-    if (!next.has_value() || next->first > now) break;
-    Connect(next->second);
-  }
-  for (; next_queued_ < roster_.size() && roster_.attempts(now) < options_.max_parallel;
-       ++next_queued_) {
-    if (roster_[next_queued_].stage == Stage::kQueued) Connect(next_queued_);
+    const std::optional<size_t> next = roster_.NextToContact(now);
+    if (!next.has_value()) break;
+    Connect(*next);
   }
 }
 
@@ -368,10 +364,8 @@ absl::Time FanOut::NextWake(absl::Time now) const {
     if (time > now) next = std::min(next, time);
   };
   consider(start_.NextLook());
-  if (next_queued_ < roster_.size() || start_.MayMeasureMore()) consider(roster_.next_stall());
-  if (const auto wake = roster_.next_wake()) {
-    consider(wake->first > now ? wake->first : roster_.next_stall());
-  }
+  if (roster_.has_queued() || start_.MayMeasureMore()) consider(roster_.next_stall());
+  consider(roster_.next_wake() > now ? roster_.next_wake() : roster_.next_stall());
   consider(roster_.next_end());
   return next;
 }

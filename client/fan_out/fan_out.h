@@ -109,7 +109,6 @@ class FanOut : private StartCoordinator::Host {
   Progress* const progress_;
   const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
   Roster roster_;
-  size_t next_queued_ = 0;
   bool interrupted_ = false;
 
   absl::Duration usual_answer_;  // from question to answer: a moving mean

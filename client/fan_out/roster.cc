@@ -95,6 +95,16 @@ void Roster::Warn(size_t index, std::string text) {
   if (warnings.size() < kMaxWarnings) warnings.push_back(std::move(text));
 }
 
+std::optional<size_t> Roster::NextToContact(absl::Time now) {
+  const auto wake = wakes_.next();
+  if (wake.has_value() && wake->first <= now) return wake->second;
+  while (has_queued()) {
+    const size_t index = next_queued_++;
+    if (slots_[index].stage == Stage::kQueued) return index;
+  }
+  return std::nullopt;
+}
+
 size_t Roster::attempts(absl::Time now) {
   attempts_.Expire(now);
   return attempts_.size();

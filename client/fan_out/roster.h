@@ -140,8 +140,12 @@ class Roster {
   // How many workers are armed and wait for the start.
   size_t waiting() const { return in(Stage::kArmed) + in(Stage::kSyncing) + in(Stage::kSynced); }
 
-  // The first worker that backs off, and when to wake it.
-  std::optional<std::pair<absl::Time, size_t>> next_wake() const { return wakes_.next(); }
+  // Returns a worker to contact: one whose back-off is over by `now`, otherwise a queued one. The
+  // caller begins an attempt with it.
+  std::optional<size_t> NextToContact(absl::Time now);
+  bool has_queued() const { return next_queued_ < slots_.size(); }
+  // When the next back-off is over.
+  absl::Time next_wake() const { return wakes_.first(); }
   // Counts the workers that record although their planned end has passed by `now`, which never
   // decreases.
   size_t Overdue(absl::Time now);
@@ -156,8 +160,9 @@ class Roster {
   std::vector<Slot> slots_;
   std::array<size_t, kStages> counts_{};
   size_t first_attempts_ = 0;
-  Schedule attempts_;  // when they stall; without stalled ones
-  Schedule syncs_;     // likewise
+  size_t next_queued_ = 0;  // those before it have left the queue
+  Schedule attempts_;       // when they stall; without stalled ones
+  Schedule syncs_;          // likewise
   Schedule wakes_;
   Schedule ends_;  // of those that record and are not overdue
 };
