@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/torch/torch_callbacks.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/base/attributes.h"
 #include "collectors/torch/torch_collectives.h"
 #include "collectors/torch/torch_names.h"
 #include "collectors/torch/torch_pending.h"
 #include "collectors/torch/torch_process_group.h"
+#include "collectors/torch/torch_registration.h"
 #include "collectors/torch/torch_shapes.h"
 #include "collectors/torch/torch_steps.h"
-#include "common/sync/mutex.h"
 
 namespace jobscope::framework::torch {
 namespace {
@@ -43,14 +41,6 @@ PendingCollectives* Pending() {
 
 std::atomic<uint64_t> g_crossed{0};
 std::atomic<uint32_t> g_refused_shapes{0};
-// Handles of the running session; one caller at a time.
-// Guards the handles: the process may exit while a collector's thread removes the callbacks.
-Mutex g_handles_mutex;
-std::array<uint64_t, 4> g_handles ABSL_GUARDED_BY(g_handles_mutex);
-size_t g_handle_count ABSL_GUARDED_BY(g_handles_mutex) = 0;
-bool g_shutting_down ABSL_GUARDED_BY(g_handles_mutex) = false;
-bool g_looks_for_groups ABSL_GUARDED_BY(g_handles_mutex) = false;
-pid_t g_process = 0;  // written once, under the lock; read at exit
 
 // State of one running operator. Small, because each operator allocates one.
 struct Scope : ObserverContext {
@@ -287,29 +277,14 @@ uint32_t EndOnAnyThread(uint32_t site, jobscope_token token, const jobscope_arg*
   return 1;
 }
 
-void Add(Callback::StartFunction start, bool inputs, std::initializer_list<size_t> scopes)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(g_handles_mutex) {
+Callback CallbackOf(Callback::StartFunction start, bool inputs,
+                    std::initializer_list<size_t> scopes) {
   Callback callback;
   callback.needs_inputs = inputs;
   callback.start = start;
   callback.end = &OnEnd;
   for (const size_t scope : scopes) callback.scopes[scope] = true;
-  g_handles[g_handle_count++] = g_api.add_global_callback(callback);
-}
-
-void RemoveAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(g_handles_mutex) {
-  for (size_t i = 0; i < g_handle_count; ++i) g_api.remove_callback(g_handles[i]);
-  g_handle_count = 0;
-  g_looks_for_groups = false;
-}
-
-// Runs at exit. PyTorch keeps its callbacks in an object that is destroyed at exit; a capture that
-// ends later must not touch it (exit functions of a library loaded before PyTorch run after that).
-void RemoveAtExit() {
-  if (getpid() != g_process) return;  // a forked child may inherit PyTorch's locks while held
-  const MutexLock lock(&g_handles_mutex);
-  g_shutting_down = true;
-  RemoveAll();
+  return callback;
 }
 
 }  // namespace
@@ -331,40 +306,30 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
     g_end_own = writer->size >= kWithEndOwn ? writer->end_own : &EndOnAnyThread;
     g_names = new NameSites(writer);
   }
-  const MutexLock lock(&g_handles_mutex);
-  if (g_shutting_down) return;
-  RemoveAll();
   g_refused_shapes.store(0, std::memory_order_relaxed);
   // The callback determines the kind of scope: querying it would be another call per operator.
   // Inputs are for collectives; other user scopes have none.
-  Add(&OnStart<Kind::kUser>, true, {kScopeUser});
-  // After the first callback, which creates that object: functions registered later run earlier.
-  if (g_process == 0 && std::atexit(&RemoveAtExit) == 0) g_process = getpid();
-  if (!options.operators) {
-    if (ScopesAreSteps()) Add(&OnUnrecordedBackward, false, {kScopeBackward});
-    return;
+  std::vector<Callback> callbacks = {CallbackOf(&OnStart<Kind::kUser>, true, {kScopeUser})};
+  if (options.operators) {
+    const bool shapes = options.shapes && g_api.input_sizes != nullptr;
+    callbacks.push_back(
+        CallbackOf(shapes ? &OnStart<Kind::kBackward, true> : &OnStart<Kind::kBackward>, shapes,
+                   {kScopeBackward}));
+    callbacks.push_back(
+        CallbackOf(shapes ? &OnStart<Kind::kOperator, true> : &OnStart<Kind::kOperator>, shapes,
+                   {kScopeFunction, kScopeTorchScript, kScopeCustomClass, kScopeStaticRuntimeOp,
+                    kScopeStaticRuntimeModel}));
+  } else if (ScopesAreSteps()) {
+    callbacks.push_back(CallbackOf(&OnUnrecordedBackward, false, {kScopeBackward}));
   }
-  const bool shapes = options.shapes && g_api.input_sizes != nullptr;
-  Add(shapes ? &OnStart<Kind::kBackward, true> : &OnStart<Kind::kBackward>, shapes,
-      {kScopeBackward});
-  Add(shapes ? &OnStart<Kind::kOperator, true> : &OnStart<Kind::kOperator>, shapes,
-      {kScopeFunction, kScopeTorchScript, kScopeCustomClass, kScopeStaticRuntimeOp,
-       kScopeStaticRuntimeModel});
+  Register(g_api, callbacks);
 }
 
 bool WantsProcessGroups() { return g_gloo_seen.load(std::memory_order_relaxed); }
 
-void AddProcessGroups() {
-  const MutexLock lock(&g_handles_mutex);
-  if (g_shutting_down || g_looks_for_groups || g_handle_count == 0) return;
-  g_looks_for_groups = true;
-  Add(&OnCollectiveCall, true, {kScopeFunction});
-}
+void AddProcessGroups() { RegisterOnce(CallbackOf(&OnCollectiveCall, true, {kScopeFunction})); }
 
-void RemoveCallbacks() {
-  const MutexLock lock(&g_handles_mutex);
-  RemoveAll();
-}
+void RemoveCallbacks() { Unregister(); }
 
 uint32_t RefusedShapes() { return g_refused_shapes.load(std::memory_order_relaxed); }
 
