@@ -2,9 +2,6 @@
 //
 // The command line program: `capture`, and under the name `jobscope` the same with its verbs as
 // subcommands.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -14,16 +11,15 @@
 #include "client/cli/base/interrupt.h"
 #include "client/cli/flags.h"
 #include "client/cli/verbs.h"
+#include "common/descriptors/standard_descriptors.h"
 
 namespace {
 
-// Opens /dev/null for closed standard descriptors: the next file to be opened would take the
-// number, and the table would be written into a trace. Runs before all other initialisers: one of
-// gRPC opens an eventfd.
+// Otherwise the next file to be opened would take the number of a closed standard descriptor, and
+// the table would be written into a trace. Runs before all other initialisers: one of gRPC opens an
+// eventfd.
 __attribute__((constructor(101))) void KeepStandardDescriptors() {
-  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR);  // takes the lowest free number
-  }
+  jobscope::OpenClosedStandard(/*flags=*/0);
 }
 
 // Prints help or an error. Returns `exit_code`.

@@ -17,4 +17,10 @@ int AboveStandard(int fd) {
   return above;
 }
 
+void OpenClosedStandard(int flags) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR | flags);  // the lowest free one
+  }
+}
+
 }  // namespace jobscope

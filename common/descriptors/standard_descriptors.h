@@ -13,6 +13,11 @@ namespace jobscope {
 // negative or no number above is free. Thread-safe.
 int AboveStandard(int fd);
 
+// Opens /dev/null for each standard descriptor that is closed, so that no later descriptor gets its
+// number. `flags`: of open(), such as O_CLOEXEC. May be called by the first initialiser of a
+// program: uses no other. Ignores failures.
+void OpenClosedStandard(int flags);
+
 }  // namespace jobscope
 
 #endif  // COMMON_DESCRIPTORS_STANDARD_DESCRIPTORS_H_

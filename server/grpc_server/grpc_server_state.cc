@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <grpc/grpc.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/clock/clock.h"
 #include "common/clock/monotonic.h"
+#include "common/descriptors/standard_descriptors.h"
 #include "common/log/log.h"
 #include "rpc/arguments.h"
 #include "rpc/deadline.h"
@@ -28,16 +28,12 @@ namespace {
 // machine the threads wait to be scheduled.
 constexpr absl::Duration kAnswerLimit = absl::Milliseconds(2'500);
 
-// Opens /dev/null for standard descriptors that a job has closed: otherwise gRPC's next descriptor
-// would take the number, and the job's output would go there. Closed on exec, so child programs
-// find the descriptors unchanged. Runs before the library's other initialisers, one of which
-// (gRPC's) opens an eventfd, and at each start for those closed since. Later descriptors of ours
-// avoid the numbers (AboveStandard).
-__attribute__((constructor(101))) void KeepStandardDescriptors() {
-  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest free one
-  }
-}
+// Otherwise gRPC's next descriptor would take the number of a standard descriptor that the job has
+// closed, and the job's output would go there. Closed on exec, so child programs find the
+// descriptors unchanged. Runs before the library's other initialisers, one of which (gRPC's) opens
+// an eventfd, and at each start for those closed since. Later descriptors of ours avoid the numbers
+// (AboveStandard).
+__attribute__((constructor(101))) void KeepStandardDescriptors() { OpenClosedStandard(O_CLOEXEC); }
 
 // The last shutdown of gRPC waits for ever for threads that it has counted but that the system has
 // refused. So the first server initialises gRPC, and it is never shut down.

@@ -96,7 +96,7 @@ MAY_INCLUDE = {
     "client/cli/survey": ["client/cli/survey", "client/cli/base", "client/diagnosis", "client/terminal", "client/rpc", "client/worker", "rpc",
                           "common"],
     "client/cli": ["client", "common"],
-    "client": ["client/cli"],
+    "client": ["client/cli", "common/descriptors"],
     "analysis/text": ["analysis/text", "common/text"],
     "analysis/steps": ["analysis/steps"],
     "analysis/trace": ["analysis/trace", "analysis/steps", "common", "proto"],

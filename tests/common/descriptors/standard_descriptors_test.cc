@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "common/process/process_usage.h"
 #include "tests/closed_input.h"
@@ -49,6 +51,21 @@ TEST(AboveStandard, AReaderThatStaysOpenLeavesThem) {
   const ProcessUsageReader reader;
   EXPECT_FALSE(input.taken());
   EXPECT_GT(reader.Read().rss_bytes, 0u);
+}
+
+TEST(OpenClosedStandard, OnlyTheClosedOnesBecomeTheNullDevice) {
+  for (const int flags : {0, O_CLOEXEC}) {
+    const ClosedInput input;
+    struct stat output_before = {};
+    ASSERT_EQ(fstat(STDOUT_FILENO, &output_before), 0);
+    OpenClosedStandard(flags);
+    ASSERT_TRUE(input.taken());
+    EXPECT_EQ(std::filesystem::read_symlink("/proc/self/fd/0"), "/dev/null");
+    EXPECT_EQ(fcntl(STDIN_FILENO, F_GETFD), flags == 0 ? 0 : FD_CLOEXEC);
+    struct stat output = {};
+    ASSERT_EQ(fstat(STDOUT_FILENO, &output), 0);
+    EXPECT_EQ(output.st_ino, output_before.st_ino);
+  }
 }
 
 }  // namespace
