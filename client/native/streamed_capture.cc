@@ -15,13 +15,6 @@
 #include "rpc/server_ended.h"
 
 namespace jobscope {
-namespace {
-
-// Shortest interval of progress reports. Workers send progress every 200 ms at most; most of a
-// faster sequence is dropped, because the receiver may be slower than the network.
-constexpr uint64_t kMinProgressNs = 20'000'000;
-
-}  // namespace
 
 StreamedCapture::StreamedCapture(StreamedCaptureOptions options, CallThreads* threads,
                                  WritePool* disk)
@@ -51,7 +44,7 @@ void StreamedCapture::Cancel() {
 void StreamedCapture::DoArm(const std::shared_ptr<grpc::Channel>& channel, const ArmCall& call,
                             WorkerEvents events) {
   state_ = State::kArming;
-  events_ = std::move(events);
+  reports_.SetEvents(std::move(events));
   const std::shared_ptr<StreamedCapture> self = shared_from_this();
   stream_.emplace(options_.stream, threads_, &strand_,
                   std::shared_ptr<ResumableStream::Owner>(self, this));
@@ -123,19 +116,15 @@ void StreamedCapture::On(v1::Armed armed) {
   stream_->WatchSilence();
   capture_key_ = armed.capture_key();
   arm_clock_ = ClockOf(armed, arm_sent_ns_);
-  events_.armed(grpc::Status::OK, std::move(armed));
+  reports_.Armed(std::move(armed));
 }
 
 void StreamedCapture::On(v1::Started started) {
-  if (state_ != State::kRecording || std::exchange(started_reported_, true)) return;
-  events_.started(std::move(started));
+  if (state_ == State::kRecording) reports_.Started(std::move(started));
 }
 
 void StreamedCapture::On(v1::Progress progress) {
-  const uint64_t now_ns = MonotonicNow();
-  if (state_ == State::kArming || now_ns < progress_ns_ + kMinProgressNs) return;
-  progress_ns_ = now_ns;
-  events_.progress(std::move(progress));
+  if (state_ != State::kArming) reports_.Progress(std::move(progress), MonotonicNow());
 }
 
 void StreamedCapture::On(const v1::Ended& ended) {
@@ -177,7 +166,6 @@ void StreamedCapture::OnTaken(uint64_t generation, const absl::Status& status, b
     stream_->ResetBackoff();
   }
   transfer_deadline_->OnReceived(received.bytes);
-  if (std::exchange(expired_at_disk_, false)) transfer_deadline_->Restart();
   if (end_wanted_.has_value()) {
     if (!EndWith(*end_wanted_)) EndIncomplete(*end_wanted_);
     return;
@@ -189,7 +177,7 @@ void StreamedCapture::OnTaken(uint64_t generation, const absl::Status& status, b
     return;
   }
   if (received.limited() && !finish_wanted_) {
-    events_.note(absl::StrCat(received.limit_reached, "; recording ends"));
+    reports_.Note(absl::StrCat(received.limit_reached, "; recording ends"));
     DoFinish();
   }
   acknowledger_->OnTaken(received);
@@ -257,14 +245,15 @@ std::vector<std::string> StreamedCapture::ResumeMessages() {
 void StreamedCapture::EndArming(const grpc::Status& status) {
   state_ = State::kOver;
   Close(/*abandon=*/true);
-  const WorkerEvents events = std::exchange(events_, {});
-  events.armed(status, {});
+  reports_.Refused(status);
 }
 
 void StreamedCapture::OnTransferTimeout() {
-  // The client's own disk is late, and the worker holds the rest of the trace.
-  expired_at_disk_ = items_->taking();
-  if (expired_at_disk_) return;
+  if (items_->taking()) {
+    // The client's own disk is late, and the worker holds the rest of the trace.
+    transfer_deadline_->Postpone();
+    return;
+  }
   EndIncomplete(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
                              "the trace did not arrive in time; record for a shorter time, or "
                              "raise --transfer_timeout_ms"));
@@ -284,8 +273,7 @@ void StreamedCapture::End(const grpc::Status& status, bool with_delivery) {
   if (with_delivery) delivery = MakeDelivery(status);
   const bool disk_failed = items_.has_value() && !items_->taking() && !items_->disk_error().ok();
   Close(/*abandon=*/!status.ok() || disk_failed);
-  const WorkerEvents events = std::exchange(events_, {});
-  events.ended(status, std::move(delivery));
+  reports_.Ended(status, std::move(delivery));
 }
 
 std::unique_ptr<Delivery> StreamedCapture::MakeDelivery(const grpc::Status& status) {

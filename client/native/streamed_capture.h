@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "client/clock/clock_sync.h"
 #include "client/native/acknowledger.h"
+#include "client/native/capture_reports.h"
 #include "client/native/resumable_stream.h"
 #include "client/native/spool/item_receiver.h"
 #include "client/native/spool/item_spooler.h"
@@ -78,7 +79,7 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture>,
   void OnLost(const grpc::Status& status) override;
   std::vector<std::string> ResumeMessages() override;
   void OnUnreachable(const grpc::Status& status) override { EndIncomplete(status); }
-  void OnNote(const std::string& text) override { events_.note(text); }
+  void OnNote(const std::string& text) override { reports_.Note(text); }
 
   void On(std::monostate) {}
   void On(v1::Armed armed);
@@ -110,14 +111,11 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture>,
   State state_ = State::kNew;
   uint64_t arm_sent_ns_ = 0;
   std::optional<ClockEstimate> arm_clock_;  // constant after `armed` was called
-  WorkerEvents events_;
+  CaptureReports reports_;
   std::string capture_key_;
-  bool started_reported_ = false;
-  uint64_t progress_ns_ = 0;    // when progress was last reported
   bool finish_wanted_ = false;  // the recording must end early
   uint64_t planned_end_ns_ = 0;
   std::optional<grpc::Status> end_wanted_;  // once the disk is done
-  bool expired_at_disk_ = false;            // the transfer's deadline passed while the disk wrote
   int faults_ = 0;                          // of the worker, since the last items
   SpooledCapture capture_;                  // filled as it becomes known; MakeDelivery moves it
 

@@ -26,12 +26,11 @@ TransferDeadline::TransferDeadline(uint64_t planned_end_ns, absl::Duration timeo
 void TransferDeadline::OnFinish() { Set(std::min(deadline_ns_, MonotonicNow() + timeout_ns_)); }
 
 void TransferDeadline::OnReceived(uint64_t bytes) {
-  if (bytes < bytes_ + kExtendingBytes) return;
-  bytes_ = bytes;
+  const bool extended = bytes >= bytes_ + kExtendingBytes;
+  if (extended) bytes_ = bytes;
+  if (!std::exchange(postponed_, false) && !extended) return;
   Set(std::max(deadline_ns_, MonotonicNow() + timeout_ns_));
 }
-
-void TransferDeadline::Restart() { Set(MonotonicNow() + timeout_ns_); }
 
 void TransferDeadline::Set(uint64_t deadline_ns) {
   deadline_ns_ = deadline_ns;

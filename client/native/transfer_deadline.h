@@ -28,8 +28,9 @@ class TransferDeadline {
   void OnFinish();
   // `bytes`: all that have been received.
   void OnReceived(uint64_t bytes);
-  // Grants a whole timeout from now, also after it has expired.
-  void Restart();
+  // Call it when the deadline has expired for another reason than the worker: the next OnReceived
+  // grants a whole timeout.
+  void Postpone() { postponed_ = true; }
   void Stop() { timer_.Stop(); }
 
  private:
@@ -40,6 +41,7 @@ class TransferDeadline {
   const std::function<void()> expired_;
   uint64_t deadline_ns_ = 0;
   uint64_t bytes_ = 0;  // received when the deadline was last extended
+  bool postponed_ = false;
   StrandTimer timer_;
 };
 

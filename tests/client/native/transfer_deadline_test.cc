@@ -40,7 +40,9 @@ class TransferDeadlineTest : public ::testing::Test {
       capture->deadline.emplace(planned_end_ns, kTimeout, &threads_, &capture->strand, capture,
                                 [capture = capture.get()] {
                                   capture->expired_ns = MonotonicNow();
-                                  capture->expired.Notify();
+                                  if (!capture->expired.HasBeenNotified()) {
+                                    capture->expired.Notify();
+                                  }
                                 });
     });
   }
@@ -87,6 +89,18 @@ TEST_F(TransferDeadlineTest, FewerBytesDoNot) {
     Receive(bytes);
     absl::SleepFor(absl::Milliseconds(1));
   }
+}
+
+TEST_F(TransferDeadlineTest, APostponedOneGrantsAWholeTimeoutOnceBytesArrive) {
+  Start(MonotonicNow());
+  capture_->expired.WaitForNotification();
+  const uint64_t received_ns = MonotonicNow();
+  Post([capture = capture_] {
+    capture->deadline->Postpone();
+    capture->deadline->OnReceived(1);
+  });
+  while (capture_->expired_ns.load() < received_ns) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_GE(capture_->expired_ns.load(), received_ns + DurationNs(kTimeout));
 }
 
 TEST_F(TransferDeadlineTest, AnEarlyEndBringsItForward) {
