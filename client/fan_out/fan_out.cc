@@ -209,10 +209,7 @@ void FanOut::OnNote(size_t index, const std::string& text) {
 
 void FanOut::OnEnded(size_t index, const grpc::Status& status, std::unique_ptr<Delivery> delivery) {
   Slot& slot = roster_[index];
-  if (slot.stage != Stage::kRecording && slot.stage != Stage::kArmed &&
-      slot.stage != Stage::kSyncing && slot.stage != Stage::kSynced) {
-    return;
-  }
+  if (slot.stage != Stage::kRecording && !IsWaiting(slot.stage)) return;
   if (delivery == nullptr) {
     OnEndedWithoutTrace(index, status);
     return;
@@ -287,14 +284,7 @@ void FanOut::Finish(size_t index, WorkerOutcome outcome) {
 
 void FanOut::FinishUnstarted(const WorkerOutcome& outcome) {
   for (size_t i = 0; i < roster_.size(); ++i) {
-    switch (roster_[i].stage) {
-      case Stage::kRecording:
-      case Stage::kWriting:
-      case Stage::kDone:
-        break;
-      default:
-        Finish(i, outcome);
-    }
+    if (IsUnstarted(roster_[i].stage)) Finish(i, outcome);
   }
 }
 
@@ -305,28 +295,15 @@ void FanOut::OnInterrupt() {
   const absl::Time now = SteadyNow();
   for (size_t i = 0; i < roster_.size(); ++i) {
     Slot& slot = roster_[i];
-    switch (slot.stage) {
-      case Stage::kQueued:
-      case Stage::kConnecting:
-      case Stage::kBackingOff:
-        Finish(i, {Outcome::kFailed, Phase::kConnect, kNothingRecorded, std::nullopt});
-        break;
-      case Stage::kArming:
-      case Stage::kArmed:
-      case Stage::kSyncing:
-      case Stage::kSynced:
-        Finish(i, {Outcome::kFailed, Phase::kArm, kNothingRecorded, std::nullopt});
-        break;
-      case Stage::kRecording:
-        if (now < slot.end) {
-          slot.stopped = true;
-          roster_.SetEnd(i, now);
-          slot.worker->Stop(options_.session_id, kStopTimeout, [](const grpc::Status&, bool) {});
-        }
-        break;
-      case Stage::kWriting:
-      case Stage::kDone:
-        break;
+    if (IsUnstarted(slot.stage)) {
+      const bool connecting = slot.stage == Stage::kQueued || slot.stage == Stage::kConnecting ||
+                              slot.stage == Stage::kBackingOff;
+      Finish(i, {Outcome::kFailed, connecting ? Phase::kConnect : Phase::kArm, kNothingRecorded,
+                 std::nullopt});
+    } else if (slot.stage == Stage::kRecording && now < slot.end) {
+      slot.stopped = true;
+      roster_.SetEnd(i, now);
+      slot.worker->Stop(options_.session_id, kStopTimeout, [](const grpc::Status&, bool) {});
     }
   }
 }

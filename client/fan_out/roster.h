@@ -25,6 +25,7 @@
 
 namespace jobscope {
 
+// In the order of a run, but for kBackingOff.
 enum class Stage {
   kQueued,
   kConnecting,
@@ -38,6 +39,11 @@ enum class Stage {
   kDone,
 };
 inline constexpr size_t kStages = 10;
+
+// Whether the worker has not begun to record.
+constexpr bool IsUnstarted(Stage stage) { return stage < Stage::kRecording; }
+// Whether the worker is armed and waits for the start.
+constexpr bool IsWaiting(Stage stage) { return stage >= Stage::kArmed && IsUnstarted(stage); }
 
 struct WorkerResult {
   WorkerOutcome outcome;

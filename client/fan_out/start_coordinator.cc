@@ -32,10 +32,7 @@ bool MayBeginSteps(const ArmedWorker& worker) {
 std::vector<ArmedWorker> StartCoordinator::ArmedWorkers() const {
   std::vector<ArmedWorker> workers;
   for (size_t i = 0; i < roster_->size(); ++i) {
-    const Stage stage = (*roster_)[i].stage;
-    if (stage == Stage::kArmed || stage == Stage::kSyncing || stage == Stage::kSynced) {
-      workers.push_back(ArmedWorkerOf((*roster_)[i]));
-    }
+    if (IsWaiting((*roster_)[i].stage)) workers.push_back(ArmedWorkerOf((*roster_)[i]));
   }
   return workers;
 }
