@@ -26,7 +26,7 @@ LONG_MS, SHORT_MS = 6000, 300
 _WORKER_THREADS = 3
 _WORKER_MEMORY_KIB = 16 << 10  # resident, more than before: allocators keep some
 
-workers.DEADLINE_S = 900  # of a worker: rows end earlier
+workers.Worker.deadline_s = 900  # rows end earlier
 
 # Time limits of captures that end by them, because the fault is a silence. The others allow for a busy machine.
 _HASTY = ["--connect_timeout_ms=10000", "--resume_timeout_ms=2000", "--transfer_timeout_ms=4000"]

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that embed libjobscope.so through its C ABI, and RPCs to them from other processes.
-
-A test file holds both sides: functions named `worker_*`, each the main of a process of its own, and test cases that start
-them with `Worker(__file__, name)` and talk to them line by line: the worker says JSON with `tell`, and waits with `wait`.
-"""
+"""Workers that embed libjobscope.so through its C ABI, and RPCs to them from other processes."""
 import ctypes
 import json
 import os
@@ -11,14 +7,17 @@ import re
 import subprocess
 import sys
 import threading
-import time
 import unittest
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import line_process  # noqa: E402
 import machine  # noqa: E402
 import run_tests  # noqa: E402
 
 again_if_busy = machine.again_if_busy
+tell = line_process.tell
+wait = line_process.wait
+until = line_process.until
 
 LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
 PROBE = os.environ["JOBSCOPE_TEST_PROBE"]
@@ -124,19 +123,6 @@ class Recorder:
 # ---- the worker's side ----
 
 
-def tell(**message):
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
-
-
-def wait():
-    """Blocks until the test says to go on; leaves when the test has gone."""
-    line = sys.stdin.readline()
-    if not line:
-        os._exit(90)
-    return line.strip()
-
-
 def serve(address="127.0.0.1:0"):
     """Loads the library, starts the server, tells the address."""
     library = Library()
@@ -191,70 +177,17 @@ def without_audit(errors):
     return re.sub(r"^.* jobscope\[\d+\] audit: .*\n", "", errors, flags=re.MULTILINE)
 
 
-class Worker:
-    """A process that runs `worker_<name>` of a test file, with `prefix`, such as setpriv, before its command."""
-
-    def __init__(self, file, name, *arguments, environment=None, prefix=()):
-        self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-B", file, "--worker", name, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **(environment or {})},
-        )
-        self.errors = b""
-        self._reader = threading.Thread(target=self._read_errors, daemon=True)
-        self._reader.start()
-        # Ends a test that hangs; the failure is then an end of file.
-        self._timer = threading.Timer(DEADLINE_S, self.process.kill)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _read_errors(self):
-        for line in self.process.stderr:
-            self.errors += line
+class Worker(line_process.Worker):
+    deadline_s = DEADLINE_S
 
     def audited(self, method):
         """How many audit lines of that method there are so far."""
-        return self.errors.count(f"/{method}".encode() + b'"')
+        return self.errors.count(f'/{method}"')
 
-    def hear(self):
-        """The next line that the worker tells. Frameworks print to standard output too: those lines are skipped."""
-        while True:
-            line = self.process.stdout.readline()
-            if not line:
-                self.process.wait()
-                self._reader.join(5)
-                raise AssertionError(
-                    f"the worker ended with {self.process.returncode}: {self.errors.decode(errors='replace')[-3000:]}"
-                )
-            if line.startswith(b"{"):
-                return json.loads(line)
-
-    def go_on(self, text="go"):
-        self.process.stdin.write(text.encode() + b"\n")
-        self.process.stdin.flush()
-
-    def finish(self, timeout_s=DEADLINE_S, with_audit=False):
+    def finish(self, timeout_s=None, with_audit=False):
         """Waits for the end; returns the exit code and what was written to standard error, without the audit lines."""
-        code = self.process.wait(timeout_s)
-        self._timer.cancel()
-        self._reader.join(5)
-        errors = self.errors.decode(errors="replace")
-        return code, errors if with_audit else without_audit(errors)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._timer.cancel()
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self._reader.join(5)
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.stderr.close()
+        code = self.wait_for_end(timeout_s)
+        return code, self.errors if with_audit else without_audit(self.errors)
 
 
 def call(address, *verb, environment=None):
@@ -299,16 +232,6 @@ class Caller:
             raise AssertionError(f"no answer within {timeout_s} s, last was {lines[-1]!r}") from error
 
 
-def until(condition, timeout_s=10):
-    """Waits until a condition of another process holds; False if it does not in time."""
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return bool(condition())
-
-
 class TestCase(unittest.TestCase):
     def assert_serves(self, address):
         answer = call(address, "describe")
@@ -317,8 +240,4 @@ class TestCase(unittest.TestCase):
 
 
 def main(namespace):
-    """Runs the worker that the command line names, or else the tests."""
-    if len(sys.argv) > 2 and sys.argv[1] == "--worker":
-        namespace["worker_" + sys.argv[2]](*sys.argv[3:])
-        return
-    run_tests.main()
+    line_process.main(namespace, run_tests.main)

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "server", "attach"))
@@ -67,12 +66,7 @@ print(json.dumps(found))
 class Worker(attached.Process):
     """One for all tests of a class, so it may live longer than others."""
 
-    def __init__(self, command, env):
-        super().__init__(command, env)
-        self._timer.cancel()
-        self._timer = threading.Timer(4 * attached.DEADLINE_S, self.process.kill)
-        self._timer.daemon = True
-        self._timer.start()
+    deadline_s = 4 * attached.DEADLINE_S
 
     def ask(self, line):
         self.say(line)
@@ -117,7 +111,7 @@ class ForeignCase(attached.TestCase):
         first = cls.worker.hear()  # the address, of a program that starts the server itself
         if first != "up":
             assert cls.worker.hear() == "up"
-        said = re.search(r"listens on (\S+)\n", "".join(cls.worker.errors))
+        said = re.search(r"listens on (\S+)\n", cls.worker.errors)
         cls.address = said.group(1) if said else first
 
     @classmethod

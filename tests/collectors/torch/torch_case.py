@@ -13,8 +13,6 @@ import machine  # noqa: E402
 import torch_programs  # noqa: E402
 import xspace  # noqa: E402
 
-# PyPI's takes half a minute to import where nothing of it is in memory and others are at work.
-attached.DEADLINE_S = 180
 STEP = "optimizer step"
 
 # (time of input, time) of each step, as XProf's input pipeline analyzer has them.

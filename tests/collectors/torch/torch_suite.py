@@ -18,7 +18,6 @@ import torch_compilations  # noqa: E402
 import torch_programs  # noqa: E402
 import xspace  # noqa: E402
 
-attached.DEADLINE_S = 180
 RANKS = 4
 STRAGGLER = 2
 SLOW_MS = 40

@@ -7,12 +7,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "..", "shipped"), os.path.join(HERE, "..", "..", "python")]
 import harness  # noqa: E402
+import line_process  # noqa: E402
 import ports  # noqa: E402
 
 free_port = ports.free_port
@@ -70,62 +70,25 @@ def run(command, env, **options):
     return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
 
-class Process:
-    """A process that talks in lines."""
+class Process(line_process.LineProcess):
+    deadline_s = DEADLINE_S
+    hear = line_process.LineProcess.hear_line
 
     def __init__(self, command, env, **options):
-        self.process = subprocess.Popen(
-            command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
-        )
-        self.pid = self.process.pid
-        self.errors = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self._timer = threading.Timer(DEADLINE_S, self.process.kill)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _read(self):
-        for line in self.process.stderr:
-            self.errors.append(line.decode(errors="replace"))
-
-    def hear(self):
-        line = self.process.stdout.readline().decode()
-        if not line:
-            self.process.wait()
-            self._reader.join(5)
-            raise AssertionError(f"ended with {self.process.returncode}: {''.join(self.errors)[-3000:]}")
-        return line.strip()
+        super().__init__(command, env=env, **options)
 
     def hear_json(self):
         return json.loads(self.hear())
 
-    def say(self, text="go"):
-        self.process.stdin.write(text.encode() + b"\n")
-        self.process.stdin.flush()
-
     def has_said(self, text):
-        return text in harness.without_audit("".join(self.errors))
+        return text in harness.without_audit(self.errors)
 
     def finish(self, say="go"):
         """Lets it go on and waits for its end: (exit code, standard error)."""
         if say is not None:
             self.say(say)
-        code = self.process.wait(DEADLINE_S)
-        self._reader.join(5)
-        return code, harness.without_audit("".join(self.errors))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._timer.cancel()
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self._reader.join(5)
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            stream.close()
+        code = self.wait_for_end()
+        return code, harness.without_audit(self.errors)
 
 
 class TestCase(unittest.TestCase):

@@ -93,7 +93,7 @@ class RunTest(attached.TestCase):
         with attached.Process(self.command(attached.PYTHON, "-c", WORKER), self.env) as process:
             self.assertEqual(process.hear(), "up")
             self.wait_for(lambda: process.has_said("listens on"), "the address")
-            said = "".join(process.errors)
+            said = process.errors
             (name, address) = re.search(r"jobscope: worker (\S+) listens on (\S+)\n", said).groups()
             self.assertEqual(name, attached.rankless_name(process.pid), "the program is the process that was started")
             self.assert_serves(address, process.pid)

@@ -46,7 +46,8 @@ class UsersTest(harness.TestCase):
         programs = tempfile.mkdtemp(prefix="jobscope-users-")
         cls.addClassCleanup(shutil.rmtree, programs)
         # This file finds the modules that it needs beside it.
-        modules = (__file__, harness.__file__, harness.machine.__file__, harness.run_tests.__file__, other_users.__file__)
+        needed = (harness, harness.line_process, harness.machine, harness.run_tests, other_users)
+        modules = (__file__, *(module.__file__ for module in needed))
         recorder = os.path.join(os.path.dirname(harness.LIBRARY), "libjobscope_trace.so.0")
         cls.script, *_, cls.library, cls.capture, _ = other_users.copied([*modules, harness.LIBRARY, CAPTURE, recorder], programs)
 
