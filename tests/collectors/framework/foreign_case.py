@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "server", "attach"))
@@ -50,6 +51,9 @@ def on_times(argument):
     found, times[:] = [round(1e3 * one, 4) for one in times], []
     return found
 """
+
+# Of a program that starts the wheel's server itself.
+START_SERVER = "import jobscope; print(jobscope.start_server('127.0.0.1:0').address, flush=True)"
 
 XPROF = """
 import json, sys
@@ -305,6 +309,20 @@ class ForeignCase(attached.TestCase):
                 ends.append(end)
         self.assertLess(worst_ps, 1e9, "a scope and what runs in it lie apart")
         return worst_ps
+
+
+class OwnServerCase(ForeignCase):
+    """The program begins with START_SERVER."""
+
+    @classmethod
+    def command(cls, path):
+        return [sys.executable, "-B", path]
+
+    @classmethod
+    def setUpClass(cls):
+        if not os.environ.get("JOBSCOPE_TEST_PACKAGE"):
+            raise unittest.SkipTest("the package is not built")
+        super().setUpClass()
 
 
 def step_rows(overview):

@@ -6,8 +6,6 @@ Run by tools/venv.sh.
 import os
 import re
 import statistics
-import sys
-import unittest
 
 import foreign_case
 from foreign_case import attached, xspace
@@ -261,23 +259,11 @@ class JaxPiecesTest(foreign_case.ForeignCase):
         pass
 
 
-class JaxWithMarksTest(foreign_case.ForeignCase):
+class JaxWithMarksTest(foreign_case.OwnServerCase):
     """The wheel's server, steps and scopes, beside JAX's own marks."""
 
     collector = "jax"
-    program = TRAIN.replace(
-        "PRELUDE", "import jobscope; print(jobscope.start_server('127.0.0.1:0').address, flush=True)"
-    ).replace("LOOP", MARKED)
-
-    @classmethod
-    def command(cls, path):
-        return [sys.executable, "-B", path]
-
-    @classmethod
-    def setUpClass(cls):
-        if not os.environ.get("JOBSCOPE_TEST_PACKAGE"):
-            raise unittest.SkipTest("the package is not built")
-        super().setUpClass()
+    program = TRAIN.replace("PRELUDE", foreign_case.START_SERVER).replace("LOOP", MARKED)
 
     @attached.harness.again_if_busy(0.5)
     def test_marks_win_and_lines_are_shared(self):

@@ -6,8 +6,6 @@ Run by tools/venv.sh.
 import glob
 import os
 import statistics
-import sys
-import unittest
 
 import foreign_case
 from foreign_case import attached
@@ -303,23 +301,11 @@ class BothTest(foreign_case.ForeignCase):
         pass
 
 
-class OwnMarksTest(foreign_case.ForeignCase):
+class OwnMarksTest(foreign_case.OwnServerCase):
     """Steps that the program marks as TensorFlow's guide says, in a process that has our wheel's server."""
 
     collector = "tensorflow"
-    program = TRAIN.replace(
-        "PRELUDE", "import jobscope; print(jobscope.start_server('127.0.0.1:0').address, flush=True)"
-    ).replace("LOOP", OWN_LOOP)
-
-    @classmethod
-    def command(cls, path):
-        return [sys.executable, "-B", path]
-
-    @classmethod
-    def setUpClass(cls):
-        if not os.environ.get("JOBSCOPE_TEST_PACKAGE"):
-            raise unittest.SkipTest("the package is not built")
-        super().setUpClass()
+    program = TRAIN.replace("PRELUDE", foreign_case.START_SERVER).replace("LOOP", OWN_LOOP)
 
     @attached.harness.again_if_busy(0.5)
     def test_its_marks_are_steps(self):
