@@ -41,9 +41,9 @@ HostSession::HostSession(const Reader* reader, const ArmRequest& request, uint32
                          uint64_t past_since_ticks)
     : reader_(reader),
       request_(request),
-      bits_(bits),
       past_since_ticks_(past_since_ticks),
       ticks_(reader->uses_tsc != 0),
+      recorder_(reader, &ticks_, bits),
       clocks_(reader->uses_tsc != 0, request.events, request.sink),
       full_(request.sink),
       lines_(request.sink, request.names),
@@ -55,28 +55,20 @@ void HostSession::Arm() {
   armed_ticks_ = ticks_.Now();
   // If a start is commanded for later, seconds pass between Arm and Start. Holding rings that long
   // would deny them to threads that start meanwhile, for their whole lifetime.
-  holding_ = true;
-  if (bits_ != 0 && request_.lookback > absl::ZeroDuration()) reader_->hold_ended(1);
+  const bool looks_back = request_.lookback > absl::ZeroDuration();
+  if (recorder_.bits() != 0 && looks_back) recorder_.HoldRings();
   BeginAtHeads();
   // Not with a lookback: records made ahead would overwrite the past.
-  if (request_.ahead <= absl::ZeroDuration() || bits_ == 0 ||
-      request_.lookback > absl::ZeroDuration()) {
-    return;
-  }
-  ahead_until_ns_ = MonotonicNow() + DurationNs(request_.ahead);
-  reader_->hold_ended(1);
-  reader_->set_mask(JOBSCOPE_HOLDER_SESSION, bits_);
-  recording_since_ = ticks_.Now();
+  if (recorder_.bits() == 0 || looks_back || request_.ahead <= absl::ZeroDuration()) return;
+  recorder_.RecordAhead(request_.ahead);
 }
 
 HostSession::~HostSession() { LeaveRecorder(); }
 
 void HostSession::LeaveRecorder() {
-  if (!holding_) return;
-  holding_ = false;
   if (steps_.has_value()) steps_->Disarm();
-  reader_->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
-  reader_->hold_ended(0);
+  steps_.reset();
+  recorder_.Release();
 }
 
 void HostSession::BeginAtHeads() {
@@ -91,7 +83,8 @@ uint64_t HostSession::OldestTicks() const {
 absl::Status HostSession::Start(const StartRequest& request) {
   const ClockSample clocks = SampleClocks(ticks_.uses_tsc());
   const uint64_t now = ticks_.Now();
-  if (bits_ != 0) reader_->hold_ended(1);  // otherwise nothing reads and releases their rings
+  // Without bits, nothing would read and release the rings.
+  if (recorder_.bits() != 0) recorder_.HoldRings();
   window_.start_ticks = request.start_ticks;
   window_.end_ticks = request.end_ticks;
   window_.map = request.map;
@@ -107,13 +100,13 @@ absl::Status HostSession::Start(const StartRequest& request) {
   if (request.steps.has_value()) {
     phase_ = Phase::kWaitingForStep;
     BeginAtHeads();
-    steps_.emplace(reader_, *request.steps, bits_, request.keep_zero);
+    steps_.emplace(reader_, *request.steps, recorder_.bits(), request.keep_zero);
     steps_->Arm();
-    recording_since_ = ticks_.Now();
+    recorder_.BeginAnew();
     return absl::OkStatus();
   }
   phase_ = Phase::kRecording;
-  if (bits_ == 0) return absl::OkStatus();
+  if (recorder_.bits() == 0) return absl::OkStatus();
   if (request_.lookback > absl::ZeroDuration() && request.start_ticks < armed_ticks_) {
     const uint64_t gone = threads_.BeginAnew(/*oldest=*/true);
     // Rings continued to overwrite records since Arm: the window begins where they still hold
@@ -129,12 +122,11 @@ absl::Status HostSession::Start(const StartRequest& request) {
   } else if (request.start_ticks > now) {
     BeginAtHeads();
   }  // otherwise the window began at Arm
-  reader_->set_mask(JOBSCOPE_HOLDER_SESSION, bits_);
-  if (recording_since_ == 0) recording_since_ = ticks_.Now();
+  recorder_.Record();
   // A step that began before the bits were set is recorded, because steps always are, but nothing
   // inside of it: it must not look whole. A lookback accepts this.
   if (request_.lookback <= absl::ZeroDuration()) {
-    window_.start_ticks = std::max(window_.start_ticks, recording_since_);
+    window_.start_ticks = std::max(window_.start_ticks, recorder_.since_ticks());
   }
   threads_.Refresh();  // records since Arm are no rate
   return absl::OkStatus();
@@ -143,19 +135,17 @@ absl::Status HostSession::Start(const StartRequest& request) {
 // Nothing is read before the window's begin is known. An ended thread may be the only one with some
 // event: once its ring is released, recording counts as complete only from then on.
 absl::Duration HostSession::DrainAhead() {
-  if (recording_since_ == 0) return absl::InfiniteDuration();
-  const uint64_t now_ns = MonotonicNow();
-  if (now_ns >= ahead_until_ns_) {
-    reader_->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
-    reader_->hold_ended(0);
-    recording_since_ = 0;
+  if (recorder_.since_ticks() == 0) return absl::InfiniteDuration();
+  const absl::Duration left = recorder_.AheadLeft();
+  if (left <= absl::ZeroDuration()) {
+    recorder_.Release();
     return absl::InfiniteDuration();
   }
   if (threads_.ReleaseEnded()) {
     BeginAtHeads();
-    recording_since_ = ticks_.Now();
+    recorder_.BeginAnew();
   }
-  return std::min(kAheadPause, absl::Nanoseconds(static_cast<int64_t>(ahead_until_ns_ - now_ns)));
+  return std::min(kAheadPause, left);
 }
 
 bool HostSession::FollowSteps() {
@@ -171,7 +161,7 @@ bool HostSession::FollowSteps() {
       break;
   }
   phase_ = Phase::kRecording;
-  return bits_ != 0;
+  return recorder_.bits() != 0;
 }
 
 absl::Duration HostSession::Drain() {
@@ -186,7 +176,7 @@ absl::Duration HostSession::Drain() {
   // `entry` ended within it.
   if (steps_.has_value()) {
     if (!FollowSteps()) return phase_ == Phase::kWaitingForStep ? kArmedPause : kTriggerPause;
-  } else if (bits_ == 0) {
+  } else if (recorder_.bits() == 0) {
     return kClockEvery;
   }
   const bool closed = steps_.has_value() && steps_->state() == StepWindow::State::kClosed;
@@ -231,10 +221,10 @@ absl::Status HostSession::Stop(uint64_t end_ticks) {
   const ClockSample clocks = SampleClocks(ticks_.uses_tsc());
   if (started && !clocks_.IsMapValid(clocks))
     end_ticks = std::min(end_ticks, clocks_.last_good_ticks());
-  const bool recorded = phase_ == Phase::kRecording && bits_ != 0 &&
+  const bool recorded = phase_ == Phase::kRecording && recorder_.bits() != 0 &&
                         (clocks_.jumped() || ticks_.Now() >= window_.start_ticks);
   phase_ = Phase::kStopped;
-  reader_->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
+  recorder_.StopRecording();
   if (recorded) {
     reader_->quiesce();
     window_.end_ticks = std::max(std::min(window_.end_ticks, end_ticks), window_.start_ticks);
@@ -294,7 +284,7 @@ ReportInput HostSession::AccountSoFar(bool recorded) const {
 }
 
 void HostSession::MakeReport(bool recorded) {
-  if (bits_ == 0) {
+  if (recorder_.bits() == 0) {
     report_.state = CollectorState::kOff;
     report_.reason = "host_tracer_level is 0";
     return;

@@ -18,6 +18,7 @@
 #include "collectors/host/encoding/window.h"
 #include "collectors/host/full_watch.h"
 #include "collectors/host/host_report.h"
+#include "collectors/host/recorder_hold.h"
 #include "collectors/host/session_clocks.h"
 #include "collectors/host/session_threads.h"
 #include "collectors/host/step_window.h"
@@ -59,7 +60,7 @@ class HostSession {
   CollectorReport Report() const { return report_; }
 
   // Same as in Collector.
-  uint64_t recording_since() const { return recording_since_; }
+  uint64_t recording_since() const { return recorder_.since_ticks(); }
   uint64_t window_begin_ticks() const { return window_.start_ticks; }
   // Returns the losses that Drain last counted.
   uint64_t lost_so_far() const { return lost_so_far_; }
@@ -88,21 +89,17 @@ class HostSession {
 
   const Reader* const reader_;
   const ArmRequest request_;
-  const uint32_t bits_;
   const uint64_t past_since_ticks_;
 
   Phase phase_ = Phase::kArmed;
-  bool holding_ = false;         // the recorder holds rings of ended threads for us, and maybe our
-                                 // mask
-  uint64_t ahead_until_ns_ = 0;  // MONOTONIC; recording ahead of Start ends then
   uint64_t armed_ticks_ = 0;
-  uint64_t recording_since_ = 0;
   uint64_t lost_so_far_ = 0;
   uint64_t last_count_ticks_ = 0;
   uint64_t last_flush_ticks_ = 0;
   jobscope_totals totals_at_start_{};
 
   TickClock ticks_;
+  RecorderHold recorder_;
   Window window_;
   SessionClocks clocks_;
   FullWatch full_;
