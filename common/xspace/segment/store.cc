@@ -98,25 +98,18 @@ struct StoreLimits {
 };
 
 // The one call of the listener that NotifyFrom requests.
-class ListenerRequest {
- public:
-  // `missing_bytes`: of bodies from item `number` on, besides those that are in the store.
-  void Set(uint64_t number, size_t missing_bytes) {
-    number_ = number;
-    missing_bytes_ = missing_bytes;
-  }
+struct ListenerRequest {
   // Returns whether the item that was just added fulfils the request, which then is void.
-  bool IsFulfilledBy(uint64_t number, size_t body_bytes) {
-    if (number < number_) return false;
-    missing_bytes_ -= std::min(missing_bytes_, body_bytes);
-    if (missing_bytes_ > 0) return false;
-    number_ = UINT64_MAX;
+  bool IsFulfilledBy(uint64_t added, size_t body_bytes) {
+    if (added < number) return false;
+    missing_bytes -= std::min(missing_bytes, body_bytes);
+    if (missing_bytes > 0) return false;
+    number = UINT64_MAX;
     return true;
   }
 
- private:
-  uint64_t number_ = UINT64_MAX;  // no request
-  size_t missing_bytes_ = 0;
+  uint64_t number = UINT64_MAX;  // no request
+  size_t missing_bytes = 0;      // of bodies from item `number` on, besides those in the store
 };
 
 }  // namespace
@@ -347,7 +340,7 @@ bool Store::NotifyFrom(uint64_t number, size_t min_bytes) {
     missing -= std::min(missing, bytes);
   }
   if (number <= last_number && missing == 0) return true;
-  state_->request.Set(number, missing);
+  state_->request = {number, missing};
   return false;
 }
 
