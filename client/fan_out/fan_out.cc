@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/clock/monotonic.h"
 
 namespace jobscope {
@@ -49,7 +50,9 @@ void FanOut::Connect(size_t index) {
   const absl::Time now = SteadyNow();
   if (roster_[index].stage == Stage::kQueued) start_.OnAsked(now);
   roster_.BeginAttempt(index, now + StallTime());
-  roster_[index].asked = now;
+  Slot& slot = roster_[index];
+  slot.asked = now;
+  if (slot.attempt == 1) slot.first_asked = now;
   Ask(index, options_.protocol.value_or(Protocol::kNative));
 }
 
@@ -159,7 +162,12 @@ bool FanOut::MayRetry(const Slot& slot) const {
 
 void FanOut::RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration at_least) {
   Slot& slot = roster_[index];
-  if (interrupted_ || !IsWorthRetrying(outcome.kind) || !MayRetry(slot)) {
+  const bool worth_retrying = IsWorthRetrying(outcome.kind);
+  if (interrupted_ || !worth_retrying || !MayRetry(slot)) {
+    if (worth_retrying && slot.attempt > 1) {
+      absl::StrAppendFormat(&outcome.reason, "; %d attempts in %.1f s", slot.attempt,
+                            absl::ToDoubleSeconds(slot.asked - slot.first_asked));
+    }
     Finish(index, std::move(outcome));
     ContactAgain(admission_.TakeDuplicates(index), index, "failed");
     return;
@@ -169,6 +177,22 @@ void FanOut::RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration a
   const absl::Duration known = std::min(at_least, options_.times.max_backoff);
   roster_.BackOff(index, SteadyNow() + std::max(backoff_.After(slot.attempt), known));
   slot.result.outcome = std::move(outcome);
+}
+
+// While the others deliver, an attempt delays nobody. Later it would delay the run, for a recording
+// that shares no moment with the others. A busy worker is contacted when it may be free.
+void FanOut::EndBackOffs(absl::Time now) {
+  if (back_offs_ended_ || !start_.facts().started.has_value() ||
+      roster_.in(Stage::kRecording) > roster_.Overdue(now)) {
+    return;
+  }
+  back_offs_ended_ = true;
+  for (size_t i = 0; i < roster_.size(); ++i) {
+    const Slot& slot = roster_[i];
+    if (slot.stage == Stage::kBackingOff && slot.result.outcome.kind == Outcome::kUnreachable) {
+      roster_.BackOff(i, now);
+    }
+  }
 }
 
 void FanOut::ContactAgain(const std::vector<size_t>& duplicates, size_t index, const char* why) {
@@ -327,6 +351,7 @@ std::optional<StepsWanted> FanOut::WantedSteps(absl::Time now) const {
 
 void FanOut::Wake(absl::Time now) {
   start_.MeasureClocks(now);
+  EndBackOffs(now);
   while (roster_.attempts(now) < options_.max_parallel) {
     const std::optional<size_t> next = roster_.NextToContact(now);
     if (!next.has_value()) break;

@@ -78,6 +78,8 @@ class FanOut : private StartCoordinator::Host {
   // Whether the worker has attempts left.
   bool MayRetry(const Slot& slot) const;
   void RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration at_least);
+  // Once no worker records any more: ends the back-offs after refused connections, one time.
+  void EndBackOffs(absl::Time now);
   // Contacts other addresses of the process that the worker is, or was: `why` completes the text
   // after the worker's address.
   void ContactAgain(const std::vector<size_t>& duplicates, size_t index, const char* why);
@@ -110,6 +112,7 @@ class FanOut : private StartCoordinator::Host {
   const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
   Roster roster_;
   bool interrupted_ = false;
+  bool back_offs_ended_ = false;
 
   absl::Duration usual_answer_;  // from question to answer: a moving mean
   Admission admission_;

@@ -64,7 +64,8 @@ struct Slot {
   std::shared_ptr<WorkerClient> worker;
   bool streams = false;    // `worker` speaks the native protocol
   bool described = false;  // the worker is one of ours
-  absl::Time asked;        // when the running attempt began
+  absl::Time first_asked;  // when the first attempt began
+  absl::Time asked;        // when the running attempt began, or the last one
   std::string clock_id;
   std::optional<int64_t> pid;  // if it denotes the same process on this machine
   absl::Duration max_duration = absl::InfiniteDuration();  // the worker's own limit
