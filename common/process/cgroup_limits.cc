@@ -48,8 +48,9 @@ uint64_t LeftInGroups(const LimitFiles& files, const std::string& mount, std::st
     std::string folder = mount;
     folder.append(files.folder).append(path);
     const auto limit = ReadProcNumber(folder + files.limit);
-    const auto usage = ReadProcNumber(folder + files.usage);
-    if (limit.has_value() && usage.has_value() && *limit < kUnlimitedBytes) {
+    const bool limited = limit.has_value() && *limit < kUnlimitedBytes;
+    const auto usage = limited ? ReadProcNumber(folder + files.usage) : std::nullopt;
+    if (usage.has_value()) {
       const uint64_t cache = PageCache(folder + "/memory.stat", files.stat_prefix);
       const uint64_t used = *usage - std::min(*usage, cache);
       left = std::min(left, *limit - std::min(*limit, used));
@@ -96,9 +97,10 @@ std::optional<uint64_t> CgroupThreadsLeft(const std::string& membership, const s
       // The root group has a list of its processes, but no limit.
       if (access((folder + "/cgroup.procs").c_str(), F_OK) == 0) {
         const auto limit = ReadProcNumber(folder + "/pids.max");
-        const auto usage = ReadProcNumber(folder + "/pids.current");
+        const auto usage =
+            limit.has_value() ? ReadProcNumber(folder + "/pids.current") : std::nullopt;
         uint64_t here = UINT64_MAX;
-        if (limit.has_value() && usage.has_value()) here = *limit - std::min(*limit, *usage);
+        if (usage.has_value()) here = *limit - std::min(*limit, *usage);
         left = std::min(left.value_or(UINT64_MAX), here);
       }
       if (path.empty()) break;

@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/process/proc_files.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <fstream>
 #include <system_error>
 
 namespace jobscope {
 namespace {
+
+// More than one number, or the line of /proc/loadavg, takes.
+constexpr size_t kProcLineBytes = 128;
+
+// Reads the beginning of a file into `text`; empty if that fails. A std::ifstream would allocate
+// 8 KiB and set up a locale for it.
+std::string_view ReadLine(const std::string& path, char (*text)[kProcLineBytes]) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  const ssize_t length = read(file, *text, kProcLineBytes);
+  close(file);
+  return {*text, static_cast<size_t>(std::max<ssize_t>(length, 0))};
+}
 
 // Takes one number, and the spaces before it, from the front of the text.
 std::optional<uint64_t> TakeNumber(std::string_view* text) {
@@ -23,20 +39,19 @@ std::optional<uint64_t> TakeNumber(std::string_view* text) {
 }  // namespace
 
 std::optional<uint64_t> ReadProcNumber(const std::string& path) {
-  std::ifstream file(path);
-  uint64_t number = 0;
-  return file >> number ? std::optional(number) : std::nullopt;
+  char text[kProcLineBytes];
+  std::string_view line = ReadLine(path, &text);
+  return TakeNumber(&line);
 }
 
+// Format: "0.20 0.18 0.12 1/80 11206": loads, running threads, all threads, the last process.
 std::optional<uint64_t> ReadThreadCount(const std::string& path) {
-  std::ifstream file(path);  // "0.20 0.18 0.12 1/80 11206"
-  std::string load;
-  uint64_t running = 0;
-  uint64_t threads = 0;
-  char slash = 0;
-  for (int i = 0; i < 3; ++i) file >> load;
-  if (!(file >> running >> slash >> threads)) return std::nullopt;
-  return threads;
+  char text[kProcLineBytes];
+  std::string_view line = ReadLine(path, &text);
+  line.remove_prefix(std::min(line.find('/'), line.size()));
+  if (line.empty()) return std::nullopt;
+  line.remove_prefix(1);
+  return TakeNumber(&line);
 }
 
 // Format: "id (name) state ..."; the name may hold any byte.

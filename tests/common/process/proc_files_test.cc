@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -40,8 +41,13 @@ TEST(ProcFiles, NumbersOfFiles) {
   EXPECT_EQ(ReadProcNumber(directory.path() + "/none"), std::nullopt);
   EXPECT_EQ(ReadProcNumber(directory.Write("max", "max\n")), std::nullopt);
   EXPECT_EQ(ReadProcNumber(directory.Write("number", "42\n")), 42u);
+  EXPECT_EQ(ReadProcNumber(directory.Write("last", "18446744073709551615")), UINT64_MAX);
+  EXPECT_EQ(ReadProcNumber(directory.Write("beyond", "18446744073709551616\n")), std::nullopt);
+  EXPECT_EQ(ReadProcNumber(directory.Write("empty", "")), std::nullopt);
+  EXPECT_EQ(ReadProcNumber(directory.path()), std::nullopt);
   EXPECT_EQ(ReadThreadCount(directory.Write("load", "0.20 0.18 0.12 1/80 11206\n")), 80u);
   EXPECT_EQ(ReadThreadCount(directory.Write("load", "0.20 0.18\n")), std::nullopt);
+  EXPECT_EQ(ReadThreadCount(directory.Write("load", "0.20 0.18 0.12 1/")), std::nullopt);
 }
 
 }  // namespace
