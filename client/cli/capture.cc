@@ -107,8 +107,6 @@ void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* ou
   manifest.duration_ms = static_cast<uint64_t>(flags.duration_ms);
   manifest.options_text["protocol"] = flags.protocol ? Name(*flags.protocol) : kAnyProtocol;
   manifest.options_numbers = CaptureNumbers(flags);
-  manifest.options_numbers["connect_timeout_ms"] = flags.connect_timeout_ms;
-  manifest.options_numbers["max_parallel"] = flags.max_parallel;
   for (const RecordingOption& option : AllRecordingOptions()) {
     const std::string value = OptionText(flags.recording, option.name);
     if (option.kind == RecordingOption::Kind::kText) {

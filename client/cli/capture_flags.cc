@@ -8,11 +8,11 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "client/cli/flags.h"
 #include "client/cli/verbs.h"
 #include "common/options/recording_options.h"
@@ -65,31 +65,32 @@ absl::Status CheckDuration(const Flags& flags) {
                    flags.max_duration_ms, ", or raise --max_duration_ms"));
 }
 
-// A flag whose value is a number, and its range. The range of --duration_ms depends on other flags:
-// CheckDuration.
-struct NumberFlag {
-  const char* name;
-  std::variant<int64_t Flags::*, std::optional<int64_t> Flags::*> member;
-  int64_t low, high;
-
-  std::optional<int64_t> Of(const Flags& flags) const {
-    return std::visit([&](auto of) { return std::optional<int64_t>(flags.*of); }, member);
-  }
-};
-
-constexpr NumberFlag kNumberFlags[] = {
-    {"max_duration_ms", &Flags::max_duration_ms, 1, kMaxMs},
-    {"num_tracing_attempts", &Flags::num_tracing_attempts, 1, 1000},
-    {"delay_ms", &Flags::delay_ms, 0, 3'600'000},
-    {"transfer_timeout_ms", &Flags::transfer_timeout_ms, 1, kMaxMs},
-    {"max_trace_mb", &Flags::max_trace_mb, 0, 1 << 24},
-    {"min_workers", &Flags::min_workers, 1, INT_MAX},
-    {"steps", &Flags::steps, 1, 1'000'000},
-    {"start_step", &Flags::start_step, 0, INT64_MAX / 2},
-    {"lookback_ms", &Flags::lookback_ms, 0, 3'600'000},
-    {"part_mb", &Flags::part_mb, 1, 1900},
-    {"resume_timeout_ms", &Flags::resume_timeout_ms, 0, kMaxMs},
-    {"sample", &Flags::sample, 1, INT_MAX},
+// The range of --duration_ms depends on other flags: CheckDuration.
+constexpr NumberFlag kCaptureNumbers[] = {
+    {"steps", &Flags::steps, 1, 1'000'000,
+     "record this many whole steps, the same ones in all workers, instead of --duration_ms"},
+    {"start_step", &Flags::start_step, 0, INT64_MAX / 2,
+     "the first step to record; default: the first that all workers can still reach"},
+    {"lookback_ms", &Flags::lookback_ms, 0, 3'600'000,
+     "also include events from this many ms before the start; with --duration_ms=0 only these"},
+    {"max_duration_ms", &Flags::max_duration_ms, 1, kMaxMs,
+     "largest --duration_ms, and time limit in ms of --steps"},
+    {"delay_ms", &Flags::delay_ms, 0, 3'600'000, "wait this many ms before recording"},
+    {"min_workers", &Flags::min_workers, 1, INT_MAX,
+     "record nothing if fewer workers than this can be armed"},
+    {"sample", &Flags::sample, 1, INT_MAX,
+     "capture only this many of the workers, spread over hosts"},
+    {"num_tracing_attempts", &Flags::num_tracing_attempts, 1, 1000,
+     "attempts per worker to connect, or to find it idle"},
+    {"transfer_timeout_ms", &Flags::transfer_timeout_ms, 1, kMaxMs,
+     "time limit in ms after the end of the recording: for the next 64 KiB of the trace (native), "
+     "for the whole answer (stock workers)"},
+    {"resume_timeout_ms", &Flags::resume_timeout_ms, 0, kMaxMs,
+     "time limit in ms for restoring a connection that was lost while recording; native only"},
+    {"max_trace_mb", &Flags::max_trace_mb, 0, 1 << 24,
+     "limit each worker's trace to this many MiB; 0: only the disk limits it"},
+    {"part_mb", &Flags::part_mb, 1, 1900,
+     "split a larger trace into files of this many MiB; native only"},
 };
 
 // Adds the flags of the recording options. `bad_value` receives the first error.
@@ -130,40 +131,13 @@ void AddCaptureFlags(CLI::App* app, Flags* flags, absl::Status* bad_value) {
                   "write traces to <logdir>/plugins/profile/<run> on this machine");
   app->add_flag("--report", flags->report,
                 "also print which worker is slow, and why; write the page <run>/report.html");
-  app->add_option("--duration_ms", flags->duration_ms, "length of the recording in ms")
+  app->add_option("--duration_ms", flags->duration_ms,
+                  "length of the recording in ms [1..--max_duration_ms]")
       ->capture_default_str();
   app->add_option("--session_id", flags->session_id,
                   "name of the run; default: the local time, made unique");
-  app->add_option("--num_tracing_attempts", flags->num_tracing_attempts,
-                  "attempts per worker to connect, or to find it idle [1..1000]")
-      ->capture_default_str();
-  app->add_option("--delay_ms", flags->delay_ms, "wait this many ms before recording [0..3600000]")
-      ->capture_default_str();
+  AddNumbers(kCaptureNumbers, app, flags);
   AddRecording(app, &flags->recording, bad_value);
-  app->add_option(
-         "--transfer_timeout_ms", flags->transfer_timeout_ms,
-         "time limit in ms after the end of the recording: for the next 64 KiB of the trace "
-         "(native), for the whole answer (stock workers)")
-      ->capture_default_str();
-  app->add_option("--max_trace_mb", flags->max_trace_mb,
-                  "limit each worker's trace to this many MiB; 0: only the disk limits it")
-      ->capture_default_str();
-  app->add_option("--max_duration_ms", flags->max_duration_ms,
-                  "largest --duration_ms, and time limit in ms of --steps")
-      ->capture_default_str();
-  app->add_option("--min_workers", flags->min_workers,
-                  "record nothing if fewer workers than this can be armed");
-  app->add_option(
-      "--steps", flags->steps,
-      "record this many whole steps, the same ones in all workers, instead of --duration_ms");
-  app->add_option("--start_step", flags->start_step,
-                  "the first step to record; default: the first that all workers can still reach");
-  app->add_option(
-         "--lookback_ms", flags->lookback_ms,
-         "also include events from this many ms before the start; with --duration_ms=0 only these")
-      ->capture_default_str();
-  app->add_option("--sample", flags->sample,
-                  "capture only this many of the workers, spread over hosts");
   const auto set_protocol = [flags, bad_value](const std::string& text) {
     for (const Protocol protocol : {Protocol::kNative, Protocol::kTensorflow}) {
       if (text == Name(protocol)) flags->protocol = protocol;
@@ -175,16 +149,9 @@ void AddCaptureFlags(CLI::App* app, Flags* flags, absl::Status* bad_value) {
   app->add_option_function<std::string>("--protocol", set_protocol,
                                         "auto (native if a worker speaks it), native or tensorflow")
       ->default_str(kAnyProtocol);
-  app->add_option("--part_mb", flags->part_mb,
-                  "split a larger trace into files of this many MiB [1..1900]; native only")
-      ->capture_default_str();
   app->add_option(
          "--file_mode", flags->file_mode,
          "mode of the files, octal, regardless of the umask; directories are set accordingly")
-      ->capture_default_str();
-  app->add_option(
-         "--resume_timeout_ms", flags->resume_timeout_ms,
-         "time limit in ms for restoring a connection that was lost while recording; native only")
       ->capture_default_str();
 }
 
@@ -195,13 +162,9 @@ absl::Status CheckCaptureFlags(const CLI::App& app, Flags* checked) {
         std::min(checked->duration_ms, std::max<int64_t>(checked->max_duration_ms, 1));
   }
   const Flags& flags = *checked;
-  for (const NumberFlag& number : kNumberFlags) {
-    const std::optional<int64_t> value = number.Of(flags);
-    if (!value.has_value()) continue;
-    absl::Status in_range = CheckRange(number.name, *value, number.low, number.high);
-    if (!in_range.ok()) return in_range;
-  }
-  absl::Status status = CheckDuration(flags);
+  absl::Status status = CheckNumbers(kCaptureNumbers, flags);
+  if (!status.ok()) return status;
+  status = CheckDuration(flags);
   status.Update(CheckNativeFlags(flags));
   if (const auto mode = ParseFileMode(flags.file_mode); !mode.ok()) {
     status.Update(absl::InvalidArgumentError(
@@ -217,8 +180,11 @@ absl::Status CheckCaptureFlags(const CLI::App& app, Flags* checked) {
 
 std::map<std::string, int64_t> CaptureNumbers(const Flags& flags) {
   std::map<std::string, int64_t> numbers;
-  for (const NumberFlag& number : kNumberFlags) {
-    if (const std::optional<int64_t> value = number.Of(flags)) numbers[number.name] = *value;
+  for (const absl::Span<const NumberFlag> each :
+       {CommonNumbers(), absl::MakeSpan(kCaptureNumbers)}) {
+    for (const NumberFlag& number : each) {
+      if (const std::optional<int64_t> value = number.Of(flags)) numbers[number.name] = *value;
+    }
   }
   return numbers;
 }

@@ -17,7 +17,7 @@ namespace jobscope {
 void AddCaptureFlags(CLI::App* app, Flags* flags, absl::Status* bad_value);
 absl::Status CheckCaptureFlags(const CLI::App& app, Flags* checked);
 
-// Returns the numbers that these flags have, by name without dashes, for the manifest.
+// Returns the values of all flags that are numbers, by name without dashes, for the manifest.
 std::map<std::string, int64_t> CaptureNumbers(const Flags& flags);
 
 }  // namespace jobscope

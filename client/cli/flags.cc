@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -21,14 +22,22 @@ constexpr char kAddresses[] =
     "workers, comma-separated: host:port, grpc://host:port, [v6]:port, unix:/path, "
     "node[01-16]:port, dns:///name:port, @file, @directory of *.addr files";
 
+constexpr NumberFlag kCommonNumbers[] = {
+    {"connect_timeout_ms", &Flags::connect_timeout_ms, 1, kMaxMs,
+     "time limit in ms for one connection attempt"},
+    {"max_parallel", &Flags::max_parallel, 1, 16384,
+     "largest number of workers to connect to at the same time"},
+};
+
+// Returns "[1..1000]", or "[1..]" if other limits are lower than the flag's.
+std::string RangeText(const NumberFlag& number) {
+  return absl::StrCat("[", number.low, "..", number.high < INT_MAX ? absl::StrCat(number.high) : "",
+                      "]");
+}
+
 void AddCommon(CLI::App* app, Flags* flags) {
   app->add_option("--service_addr", flags->service_addr, kAddresses);
-  app->add_option("--connect_timeout_ms", flags->connect_timeout_ms,
-                  "time limit in ms for one connection attempt [1..86400000]")
-      ->capture_default_str();
-  app->add_option("--max_parallel", flags->max_parallel,
-                  "largest number of workers to connect to at the same time")
-      ->capture_default_str();
+  AddNumbers(kCommonNumbers, app, flags);
   app->add_flag("--json", flags->json, "print only the manifest on stdout");
   app->add_flag("--quiet", flags->quiet, "print no progress on stderr");
 }
@@ -56,9 +65,7 @@ absl::Status CheckCommon(const Flags& flags) {
   if (flags.service_addr.empty()) {
     return absl::InvalidArgumentError("--service_addr is missing; name the workers, host:port,...");
   }
-  absl::Status status = CheckRange("connect_timeout_ms", flags.connect_timeout_ms, 1, kMaxMs);
-  status.Update(CheckRange("max_parallel", flags.max_parallel, 1, 16384));
-  return status;
+  return CheckNumbers(kCommonNumbers, flags);
 }
 
 // Returns "did you mean --duration_ms? " for the first unknown argument, or nothing.
@@ -86,10 +93,27 @@ FlagsResult Print(std::string text, int exit_code) {
 
 }  // namespace
 
-absl::Status CheckRange(const char* flag, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", flag, "=", value, " is out of range; give ", low, " to ", high));
+absl::Span<const NumberFlag> CommonNumbers() { return kCommonNumbers; }
+
+void AddNumbers(absl::Span<const NumberFlag> numbers, CLI::App* app, Flags* flags) {
+  for (const NumberFlag& number : numbers) {
+    const std::string help = absl::StrCat(number.help, " ", RangeText(number));
+    CLI::Option* const added = std::visit(
+        [&](auto of) { return app->add_option(absl::StrCat("--", number.name), flags->*of, help); },
+        number.member);
+    if (number.Of(*flags).has_value()) added->capture_default_str();
+  }
+}
+
+absl::Status CheckNumbers(absl::Span<const NumberFlag> numbers, const Flags& flags) {
+  for (const NumberFlag& number : numbers) {
+    const std::optional<int64_t> value = number.Of(flags);
+    if (!value.has_value() || (*value >= number.low && *value <= number.high)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--", number.name, "=", *value,
+                                                   " is out of range; give ", number.low, " to ",
+                                                   number.high));
+  }
+  return absl::OkStatus();
 }
 
 FlagsResult ParseFlags(const WorkerVerb& verb, const std::string& program,

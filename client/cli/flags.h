@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "client/cli/base/worker_verb.h"
 
 namespace jobscope {
@@ -33,8 +35,25 @@ struct FlagsResult {
 FlagsResult ParseFlags(const WorkerVerb& verb, const std::string& program,
                        const std::vector<std::string>& arguments);
 
-// For check_flags: returns INVALID_ARGUMENT if `value` is not in [low, high].
-absl::Status CheckRange(const char* flag, int64_t value, int64_t low, int64_t high);
+// Describes a flag whose value is a number.
+struct NumberFlag {
+  const char* name;  // without dashes
+  std::variant<int64_t Flags::*, std::optional<int64_t> Flags::*> member;
+  int64_t low, high;
+  const char* help;
+
+  std::optional<int64_t> Of(const Flags& flags) const {
+    return std::visit([&](auto of) { return std::optional<int64_t>(flags.*of); }, member);
+  }
+};
+
+// Returns those of all verbs. ParseFlags adds and checks them.
+absl::Span<const NumberFlag> CommonNumbers();
+
+// For add_flags: adds the flags, with their ranges in the help.
+void AddNumbers(absl::Span<const NumberFlag> numbers, CLI::App* app, Flags* flags);
+// For check_flags: returns INVALID_ARGUMENT if one of them is given and not within its range.
+absl::Status CheckNumbers(absl::Span<const NumberFlag> numbers, const Flags& flags);
 
 }  // namespace jobscope
 

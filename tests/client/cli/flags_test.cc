@@ -244,7 +244,16 @@ TEST(Flags, TheNumbersForTheManifestAreThoseThatHaveAValue) {
   const std::map<std::string, int64_t> numbers = CaptureNumbers(*result.flags);
   EXPECT_THAT(numbers, Contains(Pair("steps", 5)));
   EXPECT_THAT(numbers, Contains(Pair("part_mb", 256)));
+  EXPECT_THAT(numbers, Contains(Pair("max_parallel", 256)));
   EXPECT_THAT(numbers, Not(Contains(Key("sample"))));
+}
+
+TEST(Flags, HelpHasTheRangesOfNumbers) {
+  const std::string help = Parse({"--help"}).text;
+  for (const char* range : {"idle [1..1000]", "at the same time [1..16384]", "armed [1..]",
+                            "over hosts [1..]", "in ms [1..--max_duration_ms]"}) {
+    EXPECT_THAT(help, HasSubstr(range));
+  }
 }
 
 TEST(Flags, HelpAndVersion) {
