@@ -17,14 +17,15 @@
 
 namespace jobscope::analysis {
 
-// Adds to the names the helpers' part of steps. It is estimated: of each name the part of the
-// threads' time that lies in `accounts`; where several work at once, time counts once.
+// Adds the time that helper threads spent in steps to the names. The time is an estimate: each name
+// gets the part of its time that is the threads' part in `accounts`. Time in which several helpers
+// work counts once.
 void AddStepTimesOfHelpers(const std::vector<Interval>& accounts,
                            const std::vector<HostLine*>& helpers, NameTable* operators);
 
-// Estimates each kernel's part of the time of its class in `accounts`: a capture has kernels before
-// its first and after its last whole step, and of kernels that run at the same time, on several
-// streams or devices, the class has the time only once.
+// Estimates each kernel's part of the time of its class in `accounts`. It differs from the kernel's
+// own time: a capture has kernels before its first and after its last whole step, and the class
+// counts the time only once in which kernels run at the same time on several streams or devices.
 void SetStepTimesOfKernels(const std::vector<Interval>& accounts, WorkerTrace* trace);
 
 // Fills the digest's operators with the largest ones. Returns for each index of the table its new

@@ -14,11 +14,12 @@
 
 namespace jobscope::analysis {
 
-// Reads the files of `worker`. A file that cannot be read to its end becomes a warning of the
-// digest, and the data before the error are used. Returns an error if no file could be read.
-// A file that becomes unreadable while it is read is left out as a whole. `open` is another
-// function only in tests, which change files then.
+// Opens a file of a trace. Tests pass functions that change the file.
 using OpenFile = std::function<absl::StatusOr<MappedFile>(const std::string& path)>;
+
+// Reads the files of `worker`. A file that cannot be read to its end becomes a warning of the
+// digest, and the data before the error are used. A file that becomes unreadable while it is read
+// is left out as a whole. Returns INVALID_ARGUMENT if no file could be read. Thread-safe.
 absl::StatusOr<v1::Digest> DigestWorker(const RunWorker& worker,
                                         const OpenFile& open = MappedFile::Open);
 

@@ -100,7 +100,7 @@ Digests MapTraces(const RunFiles& run) {
     } else {
       const std::string reason(results[i]->status().message());
       digests.missing.push_back({run.workers[i].name, reason});
-      // The directory of digests may contain one.
+      // In place of the outcome: its digest may come from another machine (AddUnread).
       v1::RunDigest::Worker* worker = digests.run.mutable_workers(static_cast<int>(i));
       worker->set_outcome("");
       worker->set_reason("");
@@ -116,7 +116,8 @@ bool HasTrace(const v1::RunDigest::Worker& worker) {
   return worker.outcome().empty() || outcome == Outcome::kOk || outcome == Outcome::kTruncated;
 }
 
-// Removes the digests of other runs, which were in the directory before. Returns worker -> run.
+// Removes the digests of other runs, which an earlier --digest left in the directory. Returns
+// worker -> run.
 std::map<std::string, std::string> TakeOthers(Digests* digests) {
   std::map<std::string, std::string> others;
   const std::string& run = digests->run.run();
@@ -139,7 +140,7 @@ void AddUnread(Digests* digests) {
   for (const v1::RunDigest::Worker& worker : digests->run.workers()) {
     const auto other = others.find(worker.name());
     if (!worker.unreadable().empty() && present.count(worker.name()) == 0) {
-      // A machine without the trace says so, and another one may have read it.
+      // This machine could not read the trace, and no other machine has digested it.
       digests->missing.push_back({worker.name(), worker.unreadable()});
     } else if (other != others.end() && HasTrace(worker)) {
       digests->missing.push_back(
@@ -164,8 +165,7 @@ absl::StatusOr<Digests> ReadFiles(const std::string& directory, std::vector<std:
       if (!has_run) {
         digests.run.Clear();
         digests.run.add_warnings(
-            "run.digest cannot be read: which workers are missing is not "
-            "known");
+            "run.digest cannot be read: which workers are missing is not known");
       }
       continue;
     }
@@ -187,7 +187,7 @@ absl::StatusOr<Digests> ReadFiles(const std::string& directory, std::vector<std:
   return digests;
 }
 
-// Returns whether a worker's name can be used as a file name.
+// Returns whether a worker's name can be used as a file name, with kSuffix and while it is written.
 bool IsFileName(const std::string& name) {
   return !name.empty() && name.size() < 240 && name[0] != '.' &&
          name.find('/') == std::string::npos && name.find('\0') == std::string::npos &&
@@ -225,7 +225,7 @@ absl::Status WriteDigests(const Digests& digests, const std::string& directory) 
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) {
-    return absl::UnavailableError(absl::StrCat("cannot make ", directory, ": ", error.message()));
+    return absl::UnavailableError(absl::StrCat("cannot create ", directory, ": ", error.message()));
   }
   absl::Status status = WriteMessage(digests.run, fs::path(directory) / kRunFile);
   for (const v1::Digest& digest : digests.workers) {

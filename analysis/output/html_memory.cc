@@ -20,11 +20,11 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr size_t kMaxCharts = 8;   // of memory, and of other counters
+constexpr size_t kMaxCharts = 8;   // of memory, and as many of other counters
 constexpr size_t kMaxSeries = 16;  // workers in each
 constexpr size_t kMaxRows = 4096;
 // Bounds the points of all lines together: each takes some 20 bytes of the page. A chart is less
-// than 1,000 pixels wide; of so few points per line single peaks still stand out.
+// than 1,000 pixels wide, and a line of kMinPointsOfLine still shows single peaks.
 constexpr size_t kMaxPoints = 12'000;
 constexpr size_t kMinPointsOfLine = 48;
 constexpr double kMiB = 1 << 20;

@@ -42,7 +42,7 @@ InputView InputOf(const Report& report) {
   std::stable_sort(view.names.begin(), view.names.end(), [](const auto& a, const auto& b) {
     return std::make_tuple(a.is_wait, a.ms) > std::make_tuple(b.is_wait, b.ms);
   });
-  constexpr size_t kMaxNames = 50;
+  constexpr size_t kMaxNames = 50;  // more than a loader has; bounds the page
   if (view.names.size() > kMaxNames) {
     view.names_left_out = view.names.size() - kMaxNames;
     view.names.resize(kMaxNames);

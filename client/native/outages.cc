@@ -13,8 +13,8 @@ namespace {
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(2);
-// Shortest time for further attempts: after seven seconds of silence, a recovered worker answers at
-// once or not at all.
+// Time for further attempts that is left after a loss, even if the silence before it has used up
+// the resume timeout; less only if that timeout is shorter. A recovered worker answers at once.
 constexpr absl::Duration kLeastResumeTime = absl::Seconds(2);
 
 }  // namespace

@@ -28,8 +28,8 @@ bool InfersSteps();
 // takes about 100 ns and waits only for other threads within this function.
 void NoteStepEnd(uint64_t source_id, const char* name, uint64_t part = 0);
 
-// Marks the source as unwatched until now: the running step must not be recorded. For threads of
-// ours.
+// Discards the begin of the source's running step, so that this step is not recorded: a part of it
+// was not watched. Callable on any thread.
 void ForgetStepBegin(uint64_t source_id);
 
 // Sets the process's recorder. Called once by the composition root; nothing is recorded before.

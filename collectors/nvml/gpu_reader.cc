@@ -15,6 +15,7 @@ namespace {
 constexpr uint32_t kMaxGpus = 256;
 constexpr uint32_t kTextBytes = 96;  // NVML's largest name and UUID
 
+// Bits of GpuReader::unsupported_.
 enum Metric : uint32_t {
   kUtilization = 1,
   kMemory = 2,
@@ -92,14 +93,14 @@ Result GpuReader::Open() {
 
 void GpuReader::Close() {
   gpus_.clear();
-  untold_.clear();
+  unsupported_.clear();
   lost_.clear();
   if (std::exchange(open_, false)) (void)Call("nvmlShutdown", api_->nvmlShutdown);
 }
 
 absl::Status GpuReader::Find(const GpuChoice& choice) {
   gpus_.clear();
-  untold_.clear();
+  unsupported_.clear();
   lost_.clear();
   notes_.clear();
   // A lookup by UUID touches only that GPU, not its neighbours, which may belong to other jobs.
@@ -222,18 +223,18 @@ void GpuReader::Add(Device device, bool is_mig, std::optional<uint32_t> index,
     gpu.compute_minor = minor;
   }
   gpus_.push_back(std::make_shared<const Gpu>(std::move(gpu)));
-  untold_.push_back(0);
+  unsupported_.push_back(0);
   lost_.push_back(false);
 }
 
 template <typename Function, typename... Arguments>
 bool GpuReader::Ask(size_t gpu, uint32_t metric, Reading* reading, const char* name,
                     Function function, Arguments... arguments) {
-  if (lost_[gpu] || (untold_[gpu] & metric) != 0) return false;
+  if (lost_[gpu] || (unsupported_[gpu] & metric) != 0) return false;
   const Result result = Call(name, function, arguments...);
   if (result == kSuccess) return true;
   if (IsFinal(result)) {
-    untold_[gpu] |= metric;
+    unsupported_[gpu] |= metric;
     return false;
   }
   ++reading->failed;

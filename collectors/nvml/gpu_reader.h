@@ -112,7 +112,7 @@ class GpuReader {
   std::string driver_version_;
   int cuda_version_ = 0;
   std::vector<std::shared_ptr<const Gpu>> gpus_;
-  std::vector<uint32_t> untold_;  // by GPU: unsupported metrics
+  std::vector<uint32_t> unsupported_;  // by GPU: bits of metrics
   std::vector<bool> lost_;
   std::vector<std::string> notes_;
 };

@@ -25,7 +25,7 @@ def switches(pid):
 
 def wait_until(condition, worker):
     while not condition():
-        # Asked each time: /proc keeps the task of a process that has ended until this process has asked for its end.
+        # Polls each time: /proc keeps the task of an ended process until its parent has waited for it.
         if worker.poll() is not None:
             sys.exit(f"the worker ended with {worker.returncode}")
         time.sleep(0.02)
@@ -39,7 +39,7 @@ def main(program):
             wait_until(lambda: switches(worker.pid) is not None, worker)
             begin, first = time.monotonic(), switches(worker.pid)
             wait_until(lambda: (switches(worker.pid) or 0) >= first + 20, worker)
-            # By a clock of this process's, which a busy machine makes late: that only lowers the rate.
+            # On a busy machine this process reads its clock late, which only lowers the rate.
             last, elapsed = switches(worker.pid), time.monotonic() - begin
         finally:
             worker.terminate()

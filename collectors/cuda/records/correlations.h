@@ -68,8 +68,9 @@ class Correlations {
     // By GPU: launches in the window whose work began after it.
     std::map<uint32_t, uint64_t> began_after;
   };
-  // `all_came`: work that had not begun by the end of tracing, and whose call is unknown, is of a
-  // call that had not returned then, and so of one that began after the window.
+  // Finds the work of launches after the window. `all_came`: CUPTI has delivered the records of all
+  // calls that returned by the end of tracing, so work of an unknown call that had not begun by
+  // then is that of a call after the window.
   AfterTheEnd LookAfter(bool all_came) const;
 
   size_t size() const { return known_.size(); }

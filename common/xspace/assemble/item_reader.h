@@ -19,8 +19,9 @@ class ItemReader {
   // `index` must outlive this.
   explicit ItemReader(ItemIndex* index) : index_(index) {}
 
-  // Adds an item, whose bytes must outlive the index. False: its kind is unknown. Throws
-  // protozero::exception if its bytes are invalid, or refer to what no earlier item declares.
+  // Adds an item, whose bytes must outlive the index. Returns false if its kind is unknown. Throws
+  // protozero::exception if its bytes are invalid, or refer to a plane, line or name that no
+  // earlier item declares.
   bool Read(const ItemView& item);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the table says about each kind of fault in credentials, against gRPC servers on real
+// The text of the table for each kind of fault in credentials, against gRPC servers on real
 // sockets.
 #include "client/diagnosis/diagnoser.h"
 
@@ -35,7 +35,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A gRPC server without services: it is enough to be reached.
+// A gRPC server without services: a client can reach it, and no more.
 class Server {
  public:
   explicit Server(const std::shared_ptr<grpc::ServerCredentials>& credentials) {
@@ -65,7 +65,7 @@ std::shared_ptr<grpc::ServerCredentials> ServerTls(const std::string& name, bool
   return grpc::SslServerCredentials(options);
 }
 
-// What the client says in the end about a worker it asks who is there.
+// Returns what the client finally says about a worker that it asks for its identity.
 grpc::Status Ask(const Endpoint& endpoint, const CredentialFlags& flags) {
   const auto credentials = Load(flags);
   EXPECT_TRUE(credentials.ok()) << credentials.status();
@@ -159,7 +159,7 @@ TEST(Diagnosis, OneSideSpeaksTls) {
               {"the worker does not speak TLS", "JOBSCOPE_TLS_CERT", "--tls_ca=none"});
 }
 
-// Takes connections and says nothing, or goes away at once.
+// Accepts connections and sends nothing, or closes each at once.
 class Mute {
  public:
   explicit Mute(bool closes) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -198,7 +198,7 @@ TEST(Diagnosis, SilenceTakesItsTimeAndNoMore) {
   EXPECT_LT(absl::Now() - start, absl::Minutes(1));
 }
 
-TEST(Diagnosis, WhoGoesAwayIsNotBlamedOnCredentials) {
+TEST(Diagnosis, AClosedConnectionIsNotBlamedOnCredentials) {
   const Mute closing(/*closes=*/true);
   for (const CredentialFlags& flags : {CredentialFlags(), Tls()}) {
     const grpc::Status status = Ask(closing.endpoint(), flags);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions over the real recorder on a machine whose clocks jump against its ticks: before a
+// Sessions over the real recorder on a machine whose clocks jump relative to its ticks: before a
 // capture, and in the middle of one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,12 +36,12 @@ constexpr int64_t kSecondNs = 1'000'000'000;
 
 struct Jump {
   const char* name;
-  // Of the clocks against the ticks: ticks that jump ahead are clocks that fall behind.
+  // Jumps of the clocks relative to the ticks: ticks that jump ahead are clocks that fall behind.
   int64_t monotonic_ns;
   int64_t boottime_ns;
   const char* warning;
   int64_t ticks = 0;
-  // Of the clocks against the ticks. Far from 1, so that the first look at the clocks tells.
+  // Rate of the clocks relative to the ticks. Far from 1, so that the first comparison detects it.
   double rate = 1;
 };
 
@@ -159,7 +159,7 @@ class ClockSourceTest : public ::testing::Test {
     return {static_cast<double>(std::chrono::nanoseconds(inner).count()),
             static_cast<double>(std::chrono::nanoseconds(Steady::now() - outer).count())};
   }
-  // To the 0.1 % by which a clock may be slewed.
+  // Allows twice the 0.1 % by which a clock may be slewed.
   static void ExpectRight(const std::vector<double>& durations, const Bounds& bounds) {
     ASSERT_EQ(durations.size(), 1u);
     EXPECT_GE(durations[0], bounds.low_ns * 0.998);

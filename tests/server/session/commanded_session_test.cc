@@ -108,7 +108,7 @@ TEST_F(CommandedSessionTest, WhatCameTooLateSaysByHowMuch) {
   EXPECT_EQ(started.start_monotonic_ns, command.start_monotonic_ns + started.late_ns);
   const SessionResult result = session.pending.Get();
   EXPECT_EQ(result.summary.late_ns(), started.late_ns);
-  // The zero is the commanded one all the same.
+  // The zero is still the commanded one.
   const StartRequest request = a_.start_request();
   EXPECT_GE(request.map.ToPs(request.start_ticks), 2'000'000'000'000);
 }

@@ -19,7 +19,7 @@ TEST(EndRequestsTest, OneShutdownIsOneRequest) {
       EndRequests requests;
       EXPECT_FALSE(requests.IsRepetition(first, kFirst));
       requests.Add(first, kFirst);
-      // A person presses Ctrl-C as often as it takes, and as fast.
+      // Only a person sends SIGINT twice; a shutdown sends the others in quick succession.
       EXPECT_EQ(requests.IsRepetition(second, kAtOnce), first == SIGINT && second == SIGINT)
           << first << " " << second;
       EXPECT_TRUE(requests.IsRepetition(second, kLater)) << first << " " << second;

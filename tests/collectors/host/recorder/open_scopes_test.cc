@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a thread is inside of, sampled by others.
+// Samples of the scopes that are open on a thread, taken by other threads.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -84,7 +84,7 @@ TEST_F(OpenScopes, NotWhatHasEndedOnAnotherThread) {
   EXPECT_TRUE(Sample(me).empty());
 }
 
-// However many move, and whatever the thread does when they end.
+// For any number of such scopes, and any state of the thread at their ends.
 TEST_F(OpenScopes, WhatEndsElsewhereLeavesThePlaceToOthers) {
   const uint64_t me = MySerial();
   JOBSCOPE_SCOPE("loop");
@@ -101,7 +101,7 @@ TEST_F(OpenScopes, WhatEndsElsewhereLeavesThePlaceToOthers) {
   EXPECT_EQ(scopes[1].depth, 1);
 }
 
-// The one begins and ends others of its own while they end.
+// Meanwhile the first thread begins and ends other scopes of its own.
 TEST_F(OpenScopes, EndedByAnotherThreadAllTheTime) {
   const uint64_t me = MySerial();
   constexpr int kMoves = 20'000;
