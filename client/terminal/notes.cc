@@ -25,7 +25,7 @@ constexpr size_t kMaxCellBytes = 500;
 
 enum class NoteKind { kCollectors, kError, kWarning, kHint };
 
-// Returns what stands before the worker's address.
+// Returns the text before the worker's address.
 const char* NoteStart(NoteKind kind) {
   switch (kind) {
     case NoteKind::kCollectors:

@@ -47,7 +47,7 @@ void HeldActivities::Lose(LossCause cause, const TimedActivity& timed) {
 
 const StepSpan* HeldActivities::StepOf(uint64_t ticks) const {
   const StepSpan* const step = steps_.Find(ticks);
-  // A step that is clipped at the window's edge is no step in the trace.
+  // A step that is clipped at the window's edge is not a step in the trace.
   if (step == nullptr || step->begin_ticks < window_.start_ticks) return nullptr;
   return step->end_ticks == 0 || step->end_ticks <= window_.end_ticks ? step : nullptr;
 }

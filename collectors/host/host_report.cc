@@ -55,7 +55,7 @@ void AddThreads(const ReportInput& input, CollectorReport* report) {
     return a.tid < b.tid;
   });
   if (report->threads.size() <= kMaxReportedThreads) return;
-  report->warnings.push_back(absl::StrFormat("%d of %d threads have an account of their own",
+  report->warnings.push_back(absl::StrFormat("only %d of %d threads have an account of their own",
                                              kMaxReportedThreads, report->threads.size()));
   report->threads.resize(kMaxReportedThreads);
 }
@@ -80,7 +80,7 @@ void AddWarnings(const ReportInput& input, const jobscope_totals& totals, Collec
     report->warnings.push_back(
         absl::StrFormat("%s%d threads have no ring because the memory for rings is used up (%d "
                         "rings, %d MiB); raise "
-                        "its cap, or make rings smaller",
+                        "rings_cap_bytes, or lower ring_records",
                         all_listed ? "" : "at least ", input.threads_without_ring,
                         totals.ring_count, totals.ring_bytes >> 20));
   }

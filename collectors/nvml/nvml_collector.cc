@@ -232,11 +232,11 @@ absl::Status NvmlCollector::Stop(uint64_t end_ticks) {
   const nvml::GpuMonitor::SamplingCounts counts = monitor_.Counts();
   if (counts.forgotten > 0) {
     report_.warnings.push_back(
-        absl::StrCat(counts.forgotten, " samples of GPUs came faster than they were written"));
+        absl::StrCat(counts.forgotten, " samples of GPUs arrived faster than they were written"));
   }
   if (counts.slowest > options_.monitor.every) {
     report_.warnings.push_back(absl::StrFormat(
-        "NVML took up to %.0f ms for one sample of all GPUs, which were to come every %.0f ms",
+        "NVML took up to %.0f ms for one sample of all GPUs; one is due every %.0f ms",
         absl::ToDoubleMilliseconds(counts.slowest),
         absl::ToDoubleMilliseconds(options_.monitor.every)));
   }

@@ -20,7 +20,7 @@ namespace jobscope::framework {
 
 // Merges XSpaces of frameworks and providers into a session's trace:
 // - Lines of `/host:CPU` with a known thread join that thread's line; the others get lines of
-//   their own in our `/host:CPU`, under an id that is no thread's.
+//   their own in our `/host:CPU`, under an id that is not a thread's.
 // - Other planes with lines are joined by name, their lines by id (one plane per name, one line per
 //   id: docs/trace_format.md, R1 and R2).
 // - Planes without lines, such as `/host:metadata` with the compiled programs, are copied

@@ -59,13 +59,13 @@ absl::StatusOr<std::string> ReadSmallFile(const FileSetting& file, Openness open
   const int fd = open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) {
     const int error = errno;
-    return Bad(file, absl::StrCat("can't be read: ", strerror(error),
+    return Bad(file, absl::StrCat("cannot be read: ", strerror(error),
                                   error == EACCES ? ": run as its owner, or let your group read it"
                                                   : ": name an existing file"));
   }
   const absl::Cleanup close_fd = [fd] { close(fd); };
   struct stat info;
-  if (fstat(fd, &info) != 0) return Bad(file, absl::StrCat("can't be read: ", strerror(errno)));
+  if (fstat(fd, &info) != 0) return Bad(file, absl::StrCat("cannot be read: ", strerror(errno)));
   if (!S_ISREG(info.st_mode)) return Bad(file, "is not a regular file: name one");
   if (auto status = CheckMode(file, info.st_mode, openness); !status.ok()) return status;
   std::string text;
@@ -75,7 +75,7 @@ absl::StatusOr<std::string> ReadSmallFile(const FileSetting& file, Openness open
     if (got == 0) break;
     if (got < 0) {
       if (errno == EINTR) continue;
-      return Bad(file, absl::StrCat("can't be read: ", strerror(errno)));
+      return Bad(file, absl::StrCat("cannot be read: ", strerror(errno)));
     }
     text.append(buffer, static_cast<size_t>(got));
     if (text.size() > kMaxFileBytes) return Bad(file, "is larger than 4 MiB: no PEM file is");

@@ -122,7 +122,8 @@ absl::StatusOr<TcpSocket> SearchProc(const TcpEnd& local, const TcpEnd& remote) 
   if (!v4_readable || !v6_readable) {
     return absl::UnavailableError("/proc/net/tcp cannot be read, or is too long");
   }
-  return absl::NotFoundError("the connection's other end is no socket of this network namespace");
+  return absl::NotFoundError(
+      "the connection's other end is not a socket of this network namespace");
 }
 
 // ---- users ----

@@ -31,7 +31,7 @@ for argument in "$@"; do
 done
 [[ -n $directory ]] || usage "no directory"
 for host in ${hosts[@]+"${hosts[@]}"}; do [[ -n $host ]] || usage "--host= has no value"; done
-[[ $days =~ ^[1-9][0-9]{0,4}$ ]] || usage "--days=$days is no number of days"
+[[ $days =~ ^[1-9][0-9]{0,4}$ ]] || usage "--days=$days is not a number of days"
 command -v openssl >/dev/null || {
   echo "make_certs: there is no openssl: apt-get install openssl" >&2
   exit 1

@@ -8,7 +8,7 @@ _CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "captu
 
 def _become(name):
     if not os.access(_CLIENT, os.X_OK):
-        sys.exit(f"{name}: {_CLIENT} is not there or can't be executed: reinstall the package jobscope")
+        sys.exit(f"{name}: {_CLIENT} is not there or cannot be executed: reinstall the package jobscope")
     sys.stdout.flush()
     # One program; the name that it is called by selects its verbs.
     os.execv(_CLIENT, [name, *sys.argv[1:]])

@@ -75,7 +75,7 @@ class _Adapter:
         for verb, method in self._methods.items():
             if method is not None and not callable(method):
                 raise TypeError(
-                    f"a provider is a callable, or has methods arm, start or stop: {verb} of {provider!r} can't be called"
+                    f"a provider is a callable, or has methods arm, start or stop: {verb} of {provider!r} cannot be called"
                 )
 
     def __call__(self, verb, sink, levels, times):

@@ -24,7 +24,7 @@ def _wrap(function, name, level):
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(_wrap(function.__func__, name, level))
     if not callable(function):
-        raise TypeError(f"traced: {function!r} can't be called")
+        raise TypeError(f"traced: {function!r} cannot be called")
     import inspect
 
     name = name or _name(function)

@@ -66,7 +66,7 @@ static int LoadLibrary(void) {
   Py_END_ALLOW_THREADS;
   if (library == NULL) {
     PyErr_Format(PyExc_ImportError,
-                 "jobscope's library can't be loaded (%s): reinstall the package", dlerror());
+                 "jobscope's library cannot be loaded (%s): reinstall the package", dlerror());
     return -1;
   }
   for (size_t i = 0; i < FUNCTIONS; ++i) {

@@ -75,7 +75,7 @@ int LoadRecorder(const char* folder) {
   Py_END_ALLOW_THREADS;
   if (library == NULL) {
     PyErr_Format(PyExc_ImportError,
-                 "jobscope's recorder can't be loaded (%s): reinstall the package", dlerror());
+                 "jobscope's recorder cannot be loaded (%s): reinstall the package", dlerror());
     return -1;
   }
   if (table == NULL) return RefuseOlder();

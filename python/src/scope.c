@@ -197,7 +197,7 @@ static PyType_Spec scope_spec = {
 };
 
 static PyType_Slot idle_slots[] = {
-    {Py_tp_doc, "What stands for a scope while recording is off."},
+    {Py_tp_doc, "Replaces a scope while recording is off."},
     {0, NULL},
 };
 static PyType_Spec idle_spec = {

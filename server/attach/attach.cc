@@ -70,7 +70,7 @@ void TellDescendants(const char* own_path, const char* role) {
   setenv("NVTX_INJECTION64_PATH", own_path, 0);
 }
 
-// Removes the mark that this process has set before it executed a program that is no worker: its
+// Removes the mark that this process has set before it executed a program that is not a worker: its
 // role is free for a descendant. Only while no other thread could be reading the environment.
 void ForgetOwnMark() {
   using jobscope::attach::kMarkVariable;
@@ -90,14 +90,14 @@ void Attach(const char* listen, const char* role, int delay_ms) {
   }
   char own_path[PATH_MAX];
   if (!FindLibrary(own_path, plan.library)) {
-    Say(plan.log_level, LogLevel::kWarning, "not attached: can't find the path of this library");
+    Say(plan.log_level, LogLevel::kWarning, "not attached: cannot find the path of this library");
     return;
   }
   TellDescendants(own_path, role);
   attaching = jobscope::attach::StartServerLater(&plan);
   if (!attaching) {
     Say(plan.log_level, LogLevel::kWarning,
-        "not attached: can't start a thread; raise the limit on processes (ulimit -u)");
+        "not attached: cannot start a thread; raise the limit on processes (ulimit -u)");
   }
 }
 

@@ -95,7 +95,7 @@ void LoadAndStart(const StartPlan& plan) {
     const char* const reason = dlerror();
     Say(plan.log_level, LogLevel::kWarning,
         "not attached: %s; install libjobscope.so beside libjobscope_attach.so",
-        reason == nullptr ? "libjobscope.so can't be loaded" : reason);
+        reason == nullptr ? "libjobscope.so cannot be loaded" : reason);
     return;
   }
   const auto start =
@@ -121,9 +121,10 @@ void LoadAndStart(const StartPlan& plan) {
   const bool helper = code == JOBSCOPE_E_ADDRESS && plan.above == Above::kNoRole;
   Say(plan.log_level, code == JOBSCOPE_E_BUSY || helper ? LogLevel::kInfo : LogLevel::kWarning,
       "not attached: %s%s", error,
-      launcher_above ? "; if the process that started this one holds it and is no worker, exclude "
-                       "that one by its name: JOBSCOPE_PROGRAMS='!launch.py'"
-                     : "");
+      launcher_above
+          ? "; if the process that started this one holds it and is not a worker, exclude "
+            "that one by its name: JOBSCOPE_PROGRAMS='!launch.py'"
+          : "");
 }
 
 void* RunThread(void* argument) {

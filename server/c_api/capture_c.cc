@@ -78,7 +78,7 @@ absl::Status CheckForked() {
   InstallForkGuard();
   if (!InForkedChild()) return absl::OkStatus();
   return absl::AbortedError(
-      "a forked child can't capture itself: it lacks its parent's threads; start it with exec or "
+      "a forked child cannot capture itself: it lacks its parent's threads; start it with exec or "
       "spawn");
 }
 

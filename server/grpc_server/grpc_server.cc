@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(GrpcServerOptions 
   auto state = std::make_shared<State>(std::move(options));
   if (!state->helper.has_thread()) {
     return absl::ResourceExhaustedError(
-        "can't start the thread of the profiler server; raise the limit on threads (ulimit -u, "
+        "cannot start the thread of the profiler server; raise the limit on threads (ulimit -u, "
         "pids.max of the cgroup)");
   }
   state->helper.Post("start", [state] { state->StartOrFail(); });

@@ -37,7 +37,7 @@ class ListenerGuard {
   ListenerGuard(ListenerGuard&& other) noexcept : index_(std::exchange(other.index_, -1)) {}
   ListenerGuard& operator=(ListenerGuard&&) = delete;
 
-  // Returns false if 8 others live, or if the text is no address.
+  // Returns false if 8 others live, or if the text is not an address.
   bool held() const { return index_ >= 0; }
 
  private:

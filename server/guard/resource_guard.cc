@@ -52,7 +52,7 @@ absl::Status LimitReached(absl::string_view text) {
 }
 
 absl::Status NoMemory(const char* what, const MemoryHeadroom& left, uint64_t needed) {
-  return LimitReached(absl::StrCat("can't start the ", what, ": it needs ", needed / kMiB,
+  return LimitReached(absl::StrCat("cannot start the ", what, ": it needs ", needed / kMiB,
                                    " MiB, and ", left.limit, " leaves ", left.bytes / kMiB,
                                    " MiB; raise that limit"));
 }
@@ -85,13 +85,13 @@ bool HeapHas(size_t bytes) {
 absl::Status CheckRoomToEnter() {
   if (CanMap(kEntryBytes)) return absl::OkStatus();
   return LimitReached(
-      absl::StrCat("can't start the profiler: no ", kEntryBytes / kMiB,
+      absl::StrCat("cannot start the profiler: no ", kEntryBytes / kMiB,
                    " MiB of memory can be mapped; raise the limit on address space (ulimit -v)"));
 }
 
 absl::Status CheckRoomForServer() {
   if (const size_t free = FreeDescriptors(kServerDescriptors); free < kServerDescriptors) {
-    return LimitReached(absl::StrCat("can't start the profiler server: it needs ",
+    return LimitReached(absl::StrCat("cannot start the profiler server: it needs ",
                                      kServerDescriptors, " free file descriptors, and ", free,
                                      " are left; raise the limit (ulimit -n)"));
   }
@@ -100,7 +100,7 @@ absl::Status CheckRoomForServer() {
       threads * (kHeapBytes + ThreadStackBytes()) + kServerBytes + limits::kConnectionBytes;
   if (!HasMemory(space)) {
     return LimitReached(absl::StrCat(
-        "can't start the profiler server: its threads reserve up to ", space / kMiB,
+        "cannot start the profiler server: its threads reserve up to ", space / kMiB,
         " MiB of address space, most of it for their heaps, and that cannot be mapped; raise the "
         "limit on address space (ulimit -v)"));
   }
@@ -108,7 +108,7 @@ absl::Status CheckRoomForServer() {
   if (memory.bytes < kServerBytes) return NoMemory("profiler server", memory, kServerBytes);
   if (const size_t free = FreeThreads(threads, /*reserve_heaps=*/true); free < threads) {
     return LimitReached(absl::StrCat(
-        "can't start the profiler server: it needs ", threads, " threads, and ", free,
+        "cannot start the profiler server: it needs ", threads, " threads, and ", free,
         " can be created; raise the limit on threads (ulimit -u, pids.max of the cgroup) or on "
         "address space (ulimit -v)"));
   }
@@ -124,7 +124,7 @@ CaptureRoom FindRoomForCapture(size_t collectors, uint64_t store_bytes) {
   const size_t threads = FreeThreads(collectors + kSpareThreads);
   if (threads <= kSpareThreads) {
     room.status = LimitReached(absl::StrCat(
-        "can't capture: ", threads, " threads can be created in this process, and ", kSpareThreads,
+        "cannot capture: ", threads, " threads can be created in this process, and ", kSpareThreads,
         " are left to its server; raise the limit on threads (ulimit -u, pids.max "
         "of the cgroup) or on address space (ulimit -v)"));
     return room;
@@ -141,7 +141,7 @@ CaptureRoom FindRoomForCapture(size_t collectors, uint64_t store_bytes) {
   room.store_bytes = std::min(store_bytes, left / 2);
   if (room.store_bytes < limits::kMinStoreBytes) {
     room.status = LimitReached(
-        absl::StrCat("can't capture: ", memory.limit, " leaves ", memory.bytes / kMiB,
+        absl::StrCat("cannot capture: ", memory.limit, " leaves ", memory.bytes / kMiB,
                      " MiB to this process, and a capture takes ", kCaptureBytes / kMiB,
                      " MiB and its store twice; raise that limit"));
   } else if (room.store_bytes < store_bytes) {

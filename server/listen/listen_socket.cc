@@ -159,7 +159,7 @@ absl::Status BindError(absl::string_view text, int error) {
       return absl::UnavailableError(
           absl::StrCat("no permission to listen on ", text, ": choose a port over 1023"));
     default:
-      return absl::UnavailableError(absl::StrCat("can't listen on ", text, ": ", strerror(error)));
+      return absl::UnavailableError(absl::StrCat("cannot listen on ", text, ": ", strerror(error)));
   }
 }
 
@@ -209,10 +209,10 @@ absl::StatusOr<ListenSocket> ListenSocket::OpenUnix(const BindTarget& target,
     }
     if (errno == ENOENT) {
       return absl::UnavailableError(
-          absl::StrCat("can't create the unix socket ", path,
+          absl::StrCat("cannot create the unix socket ", path,
                        ": no such directory; create it, or choose another path"));
     }
-    return Failure(absl::StrCat("can't create the unix socket ", path), "bind");
+    return Failure(absl::StrCat("cannot create the unix socket ", path), "bind");
   }
   struct stat info = {};
   if (lstat(path.c_str(), &info) == 0) {

@@ -30,7 +30,7 @@ std::string Content(const v1::Identity& identity, absl::string_view bound_addres
 
 absl::Status WriteError(absl::string_view path, int error) {
   return absl::PermissionDeniedError(
-      absl::StrCat("can't write the address of this worker to ", path, ": ", strerror(error),
+      absl::StrCat("cannot write the address of this worker to ", path, ": ", strerror(error),
                    "; JOBSCOPE_PORT_DIR must name an existing directory that is writable"));
 }
 

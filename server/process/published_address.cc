@@ -25,7 +25,7 @@ absl::Status PublishedAddress::Publish(const std::string& directory, const v1::I
   if (!caller_->has_thread()) {
     caller_.reset();
     return absl::ResourceExhaustedError(
-        "can't start the thread that writes this worker's address to JOBSCOPE_PORT_DIR; raise the "
+        "cannot start the thread that writes this worker's address to JOBSCOPE_PORT_DIR; raise the "
         "limit on threads (ulimit -u, pids.max of the cgroup)");
   }
   struct Attempt {

@@ -39,7 +39,7 @@ absl::StatusOr<const Table*> LoadTable(const char* entry_name) {
   void* const library = OpenRecorder();
   if (library == nullptr) {
     const char* const reason = dlerror();
-    return absl::NotFoundError(absl::StrCat(kSoname, " can't be loaded (",
+    return absl::NotFoundError(absl::StrCat(kSoname, " cannot be loaded (",
                                             reason == nullptr ? "no reason given" : reason,
                                             "): install it beside the server's library"));
   }

@@ -21,8 +21,8 @@ namespace {
 // A cancelled timer that is due sooner expires without effect; gRPC's alarm is cancelled only for
 // one that would occupy memory for longer. gRPC puts the callback of a cancelled alarm into the
 // queue of the executor's thread that cancels it, and starts another thread, up to two per
-// processor, when three are in one queue. If the system refuses the thread, gRPC uses its queue all
-// the same, and nothing in it ever runs: neither a wake-up nor the rest of a connection's work.
+// processor, when three are in one queue. If the system refuses the thread, gRPC still uses its
+// queue, and nothing in it ever runs: neither a wake-up nor the rest of a connection's work.
 constexpr absl::Duration kLeftToExpire = absl::Seconds(5);
 // What must be free before an alarm is cancelled: far more than gRPC allocates then.
 constexpr size_t kCancelBytes = 1024;

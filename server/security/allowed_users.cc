@@ -31,10 +31,10 @@ absl::StatusOr<AllowedUsers> AllowedUsers::Parse(absl::string_view text) {
     const bool digits =
         !entry.empty() && std::all_of(entry.begin(), entry.end(), absl::ascii_isdigit);
     if (!digits || !absl::SimpleAtoi(entry, &user) || user == static_cast<uid_t>(-1)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", Printable(entry, 64),
-                       "\" is no user id: write numbers, as `id -u NAME` prints them, separated by "
-                       "commas, or any"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "\"", Printable(entry, 64),
+          "\" is not a user id: write numbers, as `id -u NAME` prints them, separated by "
+          "commas, or any"));
     }
     users.more_.push_back(user);
   }

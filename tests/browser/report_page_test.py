@@ -146,7 +146,7 @@ class ReportPageTest(unittest.TestCase):
     def test_without_scripts(self):
         self.browser.call("Emulation.setScriptExecutionDisabled", value=True)
         self.browser.open(self.pages["training"], await_paint=False)
-        # The test's own expressions run all the same.
+        # The test's own expressions run nevertheless.
         self.assertIn("rank 5", self.browser.evaluate("document.querySelector('h1').textContent"))
         self.assertGreater(self.browser.evaluate("document.querySelectorAll('#workers tbody tr').length"), 7)
         boxes = "[...document.querySelectorAll('.timeline svg.line')].map((s) => s.getBoundingClientRect()).filter((b) => b.width > 100)"

@@ -287,7 +287,7 @@ class Examples(unittest.TestCase):
         """The runner takes these flags and names of checks, and looks for its bundle then."""
         runner = self.scratch / "build" / "gpu-test" / "run_gpu_tests"
         runner.parent.mkdir(parents=True)
-        runner.write_text(f'#!/bin/bash\npython -B "{documents.ROOT}/tests/gpu/run_gpu_tests.py" --root=none "$@" 2>&1 | grep "is no bundle"\n')
+        runner.write_text(f'#!/bin/bash\npython -B "{documents.ROOT}/tests/gpu/run_gpu_tests.py" --root=none "$@" 2>&1 | grep "is not a bundle"\n')
         runner.chmod(0o755)
         run("bash", "-ec", documents.block("docs/gpu_tests.md", "sh", "run_gpu_tests").text, cwd=self.scratch, env=self.environment)
 

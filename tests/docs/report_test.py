@@ -16,7 +16,7 @@ from programs import run
 
 BUILD = pathlib.Path()
 DOCUMENT = documents.ROOT / "docs/report.md"
-# A block for each run, or for several: "`few_steps`, `missing`: …" stands before it.
+# A block for each run, or for several: "`few_steps`, `missing`: …" precedes it.
 EXAMPLE = re.compile(r"^(`\w+`(?:, `\w+`)*)(: [^\n]*\n```text\n)(.*?)(\n```)$", re.MULTILINE | re.DOTALL)
 
 
@@ -29,7 +29,7 @@ def names_of(example):
 
 
 def answer(text):
-    """What stands before the tables."""
+    """The lines before the tables."""
     return text.strip("\n").split("\n\n")[0]
 
 
@@ -50,7 +50,7 @@ def write():
 
 
 def texts_of(pattern, source):
-    """The texts in C++ that stand behind `pattern`, each in one or more literals."""
+    """The texts in C++ that follow `pattern`, each in one or more literals."""
     found = re.findall(pattern + r'\s*((?:"[^"]*"\s*)+);', (documents.ROOT / source).read_text(encoding="utf-8"))
     return ["".join(re.findall(r'"([^"]*)"', literals)) for literals in found]
 

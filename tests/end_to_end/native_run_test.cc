@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program `capture` and real workers, over the native service: clocks, lookback, broken
-// connections, deaths. What is checked is what stands in the files.
+// connections, deaths. The tests check the contents of the files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -164,7 +164,7 @@ TEST_F(NativeRunTest, ASilentCrowdHoldsNobodyUp) {
   // busy one the places of the silent ones come free later (twice the time of an answer), and a
   // worker may be armed too late for the common instant, and says so.
   EXPECT_TRUE(AgainIfBusy([&] {
-    // Those of the last try still stand in the queue, which would be full.
+    // Those of the last try are still in the queue, which would be full.
     for (int fd; (fd = accept(listener, nullptr, nullptr)) >= 0;) close(fd);
     const absl::Time before = absl::Now();
     manifest = Capture({first, silent, last},

@@ -170,7 +170,7 @@ ROWS = [
     _row("no descriptors left", "before the capture", _before("take_descriptors", hasty=True),
          Ending("timeout", 4, r"\Ano answer to the connection within 10s; .*without free descriptors\?\Z")),
     _row("no memory left", "before the capture", _before("take_memory", 20),
-         Ending("refused", 4, r"\Acan't capture: the limit on address space \(ulimit -v\) leaves \d+ MiB"), quick=True),
+         Ending("refused", 4, r"\Acannot capture: the limit on address space \(ulimit -v\) leaves \d+ MiB"), quick=True),
     _row("no threads left", "before the capture", _before("take_threads"),
          Ending("refused", 4, r"raise the limit on (processes|threads) \(ulimit -u"), **_USER_OF_ITS_OWN),
     _row("no descriptors left", "recording", _during("take_descriptors")),

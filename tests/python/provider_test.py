@@ -305,7 +305,7 @@ class ProviderTest(unittest.TestCase):
                 jobscope.register_provider(name, Disk())
         with self.assertRaises(TypeError):
             jobscope.register_provider(7, Disk())
-        with self.assertRaisesRegex(TypeError, "can't be called"):
+        with self.assertRaisesRegex(TypeError, "cannot be called"):
             jobscope.register_provider("other", object())
         with self.assertRaises(jobscope.StateError):
             jobscope.unregister_provider("nobody")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls a worker from another process, and says what came of it in one line of JSON. Exit code 0:
+// Calls a worker from another process, and prints the result as one line of JSON. Exit code 0:
 // the RPC was answered.
 //
 //   rpc_probe ADDRESS describe           one Describe

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.." || exit 2
 runs=${1:-30}
 shift || true
 if ! [[ $runs =~ ^[1-9][0-9]*$ ]]; then
-  echo "repeat: '$runs' is no number of runs" >&2
+  echo "repeat: '$runs' is not a number of runs" >&2
   exit 2
 fi
 log=$(mktemp)

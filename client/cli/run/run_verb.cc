@@ -69,7 +69,7 @@ absl::StatusOr<PortDirectory> ChoosePortDirectory(const std::string& given) {
   }
   std::string made = absl::StrCat(FromEnvironment("TMPDIR", "/tmp"), "/jobscope-run-XXXXXX");
   if (mkdtemp(made.data()) == nullptr) {
-    return absl::UnavailableError(absl::StrCat("can't create the port directory ", made, ": ",
+    return absl::UnavailableError(absl::StrCat("cannot create the port directory ", made, ": ",
                                                strerror(errno), "; name one with --port_dir"));
   }
   return PortDirectory{RealPath(made), /*ours=*/true};
@@ -159,7 +159,7 @@ absl::StatusOr<std::string> FindAttachLibrary(const std::string& given, const st
   }
   if (found.find_first_of(" \t:") != std::string::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("LD_PRELOAD can't hold \"", found,
+        absl::StrCat("LD_PRELOAD cannot hold \"", found,
                      "\": spaces and colons separate its entries; copy the libraries elsewhere"));
   }
   return found;
@@ -200,7 +200,7 @@ int RunProgram(const RunFlags& flags) {
   argv.push_back(nullptr);
   execvp(argv[0], argv.data());
   const int error = errno;
-  Fail(absl::StrCat("can't run ", command[0], ": ", strerror(error)));
+  Fail(absl::StrCat("cannot run ", command[0], ": ", strerror(error)));
   return error == ENOENT ? kExitNotFound : kExitCannotRun;
 }
 

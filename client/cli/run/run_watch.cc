@@ -209,7 +209,7 @@ absl::Status StartRunWatch(const RunWatchOptions& options) {
   if (program_fd >= 0) close(program_fd);
   if (between > 0 && status == 0) return absl::OkStatus();
   return absl::UnavailableError(
-      "can't start the process that prints the workers' addresses; raise the limit on processes "
+      "cannot start the process that prints the workers' addresses; raise the limit on processes "
       "(ulimit -u)");
 }
 

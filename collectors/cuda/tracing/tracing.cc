@@ -102,7 +102,7 @@ std::vector<std::string> Tracing::TakeWarnings() {
 
 std::string Tracing::HangReason() const {
   return absl::StrCat(attachment_->call(),
-                      " has not returned; GPU records that had not come by then are missing");
+                      " has not returned; GPU records that had not arrived by then are missing");
 }
 
 }  // namespace jobscope::cuda

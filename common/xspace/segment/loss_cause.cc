@@ -13,7 +13,7 @@ Words WordsFor(LossCause cause) {
   switch (cause) {
     case LossCause::kBufferFull:
       return {"buffer_full",
-              "more came than the buffer of their source holds until it is emptied; a provider "
+              "they arrived faster than the buffer of their source is emptied; a provider "
               "should give fewer, or give them in stop(), and a Python program should be traced "
               "at python_tracer_level 1"};
     case LossCause::kClock:

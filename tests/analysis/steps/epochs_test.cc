@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps that were inferred, as those of Keras: what lies between two epochs is no step, and the
+// Steps that were inferred, as those of Keras: the time between two epochs is not a step, and the
 // report has it as the gap before the step behind it.
 #include <gtest/gtest.h>
 

@@ -105,7 +105,7 @@ TEST_F(DiffNamesTest, WhatADigestLeftOutIsAbsentAndNot0) {
     EXPECT_NEAR(is.least_change_ms().value_or(0), ms - 0.09, 0.01);
   }
   EXPECT_THAT(diff.names[0].name, testing::AnyOf("augment", "decode")) << "they changed most";
-  // It explains the change all the same.
+  // It explains the change nevertheless.
   RunDiff changed = diff;
   changed.change = 0.3;
   EXPECT_THAT(DiffText(changed, 5),

@@ -167,7 +167,7 @@ TEST_F(FanOutStartTest, ASilentClockHoldsTheOthersNoLongerThanTheGatherTime) {
   const std::vector<WorkerResult> results = Run({Script(), hangs});
   EXPECT_EQ(hangs_->by_limit, 0);
   EXPECT_STREQ(Name(results[0].outcome.kind), "ok");
-  // The client abandons the clock, and the worker records all the same.
+  // The client abandons the clock, and the worker still records.
   EXPECT_STREQ(Name(results[1].outcome.kind), "ok");
 }
 

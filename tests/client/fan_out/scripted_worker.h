@@ -147,7 +147,7 @@ struct Script {
   // How the n-th recording ends, from 0.
   std::function<grpc::Status(int recording)> capture = [](int) { return grpc::Status::OK; };
   absl::Duration capture_fails_after = absl::ZeroDuration();
-  bool truncates = false;  // where `capture` fails, a trace comes all the same
+  bool truncates = false;  // where `capture` fails, a trace still comes
   bool obeys_stop = true;
 };
 

@@ -120,7 +120,7 @@ class NativeLog {
     const absl::MutexLock lock(&mutex_);
     if (!mutex_.AwaitWithTimeout(absl::Condition(&has), kTimeout)) {
       ADD_FAILURE() << "not " << what << " within " << kTimeout;
-      return grpc::Status(grpc::StatusCode::UNKNOWN, "the test waited in vain");
+      return grpc::Status(grpc::StatusCode::UNKNOWN, "the test waited too long");
     }
     return *(this->*status);
   }

@@ -161,8 +161,8 @@ TEST_F(NativeWorkerTraceTest, ItemsOfUnknownKindsAreLeftOut) {
 
 std::string LongEvents() { return "\x08\x01\x7a\xa0\x1f" + std::string(4'000, 'x'); }
 
-// A worker that is broken, or hostile, sends without end what is no event. It ends the capture of
-// that worker; what came before is its trace.
+// A broken or hostile worker that sends items other than events without end. The client ends the
+// capture of that worker; the items before become its trace.
 class FloodOfTest : public NativeWorkerTest, public ::testing::WithParamInterface<FakeItem> {};
 
 TEST_P(FloodOfTest, OthersThanEventsIsCutOff) {

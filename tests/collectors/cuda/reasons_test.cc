@@ -75,7 +75,7 @@ class CudaReasonsTest : public SessionTest, public ::testing::WithParamInterface
     ASSERT_EQ(states.size(), 2u);
     EXPECT_EQ(states[1].state(), state);
     EXPECT_THAT(states[1].reason(), HasSubstr(text));
-    // The trace: what is off is no warning, but stands in the summary.
+    // The trace: a collector that is off causes no warning; the summary has its reason.
     const tensorflow::profiler::XSpace space = Trace(result);
     if (state != "off") {
       const std::vector<std::string> warnings(space.warnings().begin(), space.warnings().end());

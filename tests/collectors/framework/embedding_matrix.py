@@ -162,7 +162,7 @@ def say(**message):
 
 
 class Row:
-    """One process, and what came of it."""
+    """One process, and its results."""
 
     def __init__(self, package, framework, way, order):
         self.package, self.framework, self.way, self.order = package, framework, way, order

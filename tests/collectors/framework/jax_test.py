@@ -188,7 +188,7 @@ class JaxTest(foreign_case.ForeignCase):
 
     @attached.harness.again_if_busy(0.5)
     def test_a_number_of_steps(self):
-        """Steps that are found in the trace can't be waited for: that is said, and nothing is waited for."""
+        """Steps that are found in the trace cannot be waited for: that is said, and nothing is waited for."""
         worker, _, files = self.capture("--steps=5", "--duration_ms=200", "--max_duration_ms=50000")
         self.assertLess(worker["duration_ns"], 5e9)
         said = " ".join(worker["warnings"])

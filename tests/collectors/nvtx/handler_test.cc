@@ -190,7 +190,7 @@ TEST_F(Handler, StartAndEndOnTwoThreads) {
     id = Program::Start(nullptr, &attributes);
   });
   EXPECT_NE(id, 0u);
-  // The recording that it began in is over: it is recorded all the same, as with a scope.
+  // The recording in which it began is over: it is still recorded, as a scope is.
   const auto ended = Record(0, [&] { Plugin::End(id); });
   ASSERT_EQ(begun.size(), 1u);
   ASSERT_EQ(ended.size(), 1u);

@@ -54,7 +54,7 @@ class FileSink : public xspace::ByteSink {
     if (file_ != nullptr && fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size()) {
       return absl::OkStatus();
     }
-    return absl::InternalError("the trace can't be written");
+    return absl::InternalError("the trace cannot be written");
   }
 
  private:

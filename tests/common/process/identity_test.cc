@@ -211,7 +211,7 @@ TEST_F(IdentityTest, StandsBesideThreadsThatChangeTheEnvironment) {
   }
   stop = true;
   changer.join();
-  EXPECT_EQ(seen.size(), 2u) << "changes are seen all the same";
+  EXPECT_EQ(seen.size(), 2u) << "changes are still seen";
   clearenv();
 }
 

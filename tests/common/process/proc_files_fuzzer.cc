@@ -32,8 +32,8 @@ const TemporaryDirectory& Folder() {
   return folder;
 }
 
-// Says who may connect: a socket that is found stands in the table, as a line with these two ends
-// in their columns, wherever the parts end in which the table is read.
+// Decides who may connect: a socket that is found is a line of the table with these two ends in
+// their columns, wherever the parts end in which the table is read.
 void CheckSocketTable(FuzzInput* input) {
   const size_t others = input->Take<uint16_t>() % 1'000;
   const std::string text = input->TakeBytes(std::numeric_limits<size_t>::max());

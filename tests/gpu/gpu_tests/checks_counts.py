@@ -132,7 +132,7 @@ def unified_memory(fixture):
     return measured
 
 
-@check(120, "the second GPU's kernels stand in its own plane; copies between the two are marked as such")
+@check(120, "the second GPU's kernels are in its own plane; copies between the two are marked as such")
 def two_gpus(fixture):
     with fixture.worker("--device=1", "--lazy") as worker:
         if not fixture.fake and _devices(fixture) < 2:

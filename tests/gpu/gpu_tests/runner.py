@@ -40,7 +40,7 @@ def list_checks():
 
 
 def run_one(options_file):
-    """In the check's own process: writes what came of it beside the options."""
+    """In the check's own process: writes the result beside the options."""
     test = fixture.load(options_file)
     check = CHECKS[test.options["check"]]
     result = {"result": "failed"}
@@ -138,7 +138,7 @@ def run_all(arguments):
     cuda = choose_cuda(driver_cuda(), arguments.cuda, arguments.root)
     worker = os.path.join(arguments.root, "bin" if cuda[0] >= 13 else "bin12", "gpu_worker")
     if not os.path.exists(worker):
-        print(f"run_gpu_tests: {worker} is missing: this is no bundle; make gpu-bundle makes one", file=sys.stderr)
+        print(f"run_gpu_tests: {worker} is missing: this is not a bundle; make gpu-bundle makes one", file=sys.stderr)
         return 2
     for program in os.listdir(os.path.dirname(worker)):  # a copy may have lost it
         with contextlib.suppress(OSError):

@@ -2,7 +2,7 @@
 //
 // What CUPTI does to a process beside threads that use the GPU, without any part of jobscope:
 // docs/gpu_tests.md, "CUPTI without jobscope". Attaches and detaches it as a profiler does, and
-// prints what came of it. A crash ends in a backtrace and exit code 100 + the signal.
+// prints the results. A crash ends in a backtrace and exit code 100 + the signal.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The attach library in processes of the real frameworks: each that is installed, by each way of loading us, in each situation.
 
-    frameworks_test.py --table FILE     writes what came of it into FILE, between the lines "<!-- frameworks -->"
+    frameworks_test.py --table FILE     writes the results into FILE, between the lines "<!-- frameworks -->"
 
 A row is one process: the framework is imported and used, the process is captured while it works, forks, starts a pool, is
 captured again and ends in the middle of that.
@@ -98,7 +98,7 @@ def installed():
 
 
 class Row(attached.TestCase):
-    """One process, and what came of it by column."""
+    """One process, and its result for each column."""
 
     def children(self, process):
         """By column: whether all children of that kind end well."""

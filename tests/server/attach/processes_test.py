@@ -69,7 +69,7 @@ class PoolTest(attached.TestCase):
 
     def test_spawn(self):
         children = self.one_address("spawn")
-        self.assertEqual(list(children.values()), [False, False], "a child has loaded a server that it can't have")
+        self.assertEqual(list(children.values()), [False, False], "a child has loaded a server that it cannot have")
 
     def test_spawn_with_other_addresses(self):
         """A name of this host, and a Unix socket."""
@@ -126,7 +126,7 @@ class ChainTest(attached.TestCase):
             self.assertEqual(process.finish(), (0, ""))
 
     def test_exec_of_a_tool_that_starts_the_worker(self):
-        """Python, then sh by exec, the same process: the rank is not taken by a process that is no worker any more."""
+        """Python, then sh by exec, the same process: the rank is not taken by a process that is a worker no longer."""
         port = attached.free_port()
         env = attached.preloaded(f"127.0.0.1:{port}", RANK="0", JOBSCOPE_PORT_DIR=self.ports)
         command = ["sh", "-c", '"$0" -c "$1"; exit $?', attached.PYTHON, WAIT]
@@ -180,7 +180,7 @@ class ChainTest(attached.TestCase):
             self.assertEqual(process.finish(), (0, ""))
 
     def test_launcher_that_nobody_knows(self):
-        """It has no rank, so it takes the first port; its ranks say why they can't have it, and the others are served."""
+        """It has no rank, so it takes the first port; its ranks say why they cannot have it, and the others are served."""
         port = attached.free_port(2)
         listen = f"127.0.0.1:{port}+rank"
         process = self.child_of_a_parent(listen, {}, {"LOCAL_RANK": "0", "RANK": "0"}, port)
@@ -204,7 +204,7 @@ class StormTest(attached.TestCase):
             self.assertEqual(attached.run([attached.TARGET, "forks", "10"], env), (0, "", ""))
 
     def test_a_fork_that_begins_before_the_start_and_ends_after_it(self):
-        """The C library does not run the server's fork handler in its child, which must not hold the port all the same."""
+        """The C library does not run the server's fork handler in its child; nevertheless the child must not hold the port."""
         env = attached.preloaded(JOBSCOPE_ATTACH_DELAY_MS="500")
         self.assertEqual(attached.run([attached.TARGET, "fork_around_the_start"], env), (0, "", ""))
 

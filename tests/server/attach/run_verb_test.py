@@ -64,7 +64,7 @@ class RunTest(attached.TestCase):
         self.assertIn("/nonexistent/program: No such file", errors)
 
     def test_no_process_for_the_watch(self):
-        """The program runs all the same. Nobody removes the directory, so the line names it."""
+        """The program still runs. Nobody removes the directory, so the line names it."""
         command = self.command("sh", "-c", "exit 7")
         if os.geteuid() == 0:  # no limit holds for root
             reason = other_users.why_not(65534)

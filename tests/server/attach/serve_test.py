@@ -193,7 +193,7 @@ class InjectionTest(attached.TestCase):
                 self.assertEqual(process.finish(), (0, ""))
 
     def test_another_injection_library_first(self):
-        """Its entry point stands in for ours: libjobscope.so is looked for beside us all the same."""
+        """Its entry point replaces ours: libjobscope.so is still searched for beside the attach library."""
         other = os.path.join(attached.FAKE_FOLDER, "libattach_other_injection.so")
         port = attached.free_port()
         env = attached.preloaded(f"127.0.0.1:{port}")

@@ -14,10 +14,10 @@
 //   attach_target fork_around_the_start    as `forks 1`; the start begins and ends within the fork
 //   attach_target spawns COUNT PROGRAM     posix_spawn and vfork, from three threads at a time
 //   attach_target inject LIBRARY NAME      dlopens LIBRARY and calls its NAME(null), as libcuda and
-//                                          NVTX do; says what came of it, then as `wait`
+//                                          NVTX do; prints the result, then as `wait`
 //   attach_target ranked LIBRARY RANK      sets RANK, then as `inject LIBRARY InitializeInjection`
 //   attach_target plugin PLUGIN            dlopens it: its constructor injects, under the loader's
-//                                          lock; says what came of it, then as `wait`
+//                                          lock; prints the result, then as `wait`
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>

@@ -249,7 +249,7 @@ TEST_F(PortFileTest, IsNamedByRankElseByHostAndPid) {
   ASSERT_TRUE(path.ok()) << path.status();
   EXPECT_EQ(*path, directory_ + "/node7-4711.addr");
   EXPECT_EQ(Read(*path), "127.0.0.1:40123\n");
-  // A container with the same pid, and a name that is no file name.
+  // A container with the same pid, and a name that is not a file name.
   v1::Identity other = identity_;
   other.set_host("pod/b");
   path = WritePortFile(directory_, other, "127.0.0.1:40124");

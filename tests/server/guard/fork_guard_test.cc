@@ -395,7 +395,7 @@ TEST_F(ForkGuardTest, AForkWaitsForASocketThatHasNoAddressYet) {
     seen = std::chrono::steady_clock::now() - begin < kShorterThanTheWait;
     other.join();
     if (!seen) continue;
-    EXPECT_EQ(came, 0) << "forked all the same";
+    EXPECT_EQ(came, 0) << "forked nevertheless";
     EXPECT_EQ(open, 0);
   }
   EXPECT_TRUE(seen) << "the machine stood still each time";

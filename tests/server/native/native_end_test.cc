@@ -95,7 +95,7 @@ TEST_F(NativeLossTest, WhileDelivering) {
   EXPECT_EQ(EventsOf(fetch->items), 300U);
 }
 
-// A client that closes its side early can't acknowledge; it gets everything all the same.
+// A client that closes its side early cannot acknowledge; it still gets everything.
 TEST_F(NativeLossTest, ClosedEarly) {
   flood_.Flood(100, 10, kFloodItemBytes);
   StartFlood(Options());

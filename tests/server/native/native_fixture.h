@@ -62,7 +62,7 @@ class FloodCollector : public Collector {
   }
   absl::Status Start(const StartRequest& /*request*/) override { return absl::OkStatus(); }
   absl::Duration Drain() override {
-    // A collector stops draining while the store is full, and what it can't keep is lost.
+    // A collector stops draining while the store is full, and what it cannot keep is lost.
     for (uint64_t i = 0; i < per_drain_ && attempted_ < total_; ++i) {
       if (!AppendSegment()) break;
     }

@@ -109,7 +109,7 @@ TEST_F(NativeResumeTest, TheRecordingGoesOnWithoutAStream) {
   EXPECT_EQ(fetch->order.front(), "started");
 }
 
-// A link that breaks in the middle of a large item does not lose what came of it.
+// A link that breaks in the middle of a large item does not lose the chunks that arrived.
 TEST_F(NativeResumeTest, ALargeItemIsTakenUpInItsMiddle) {
   flood_.set_raw_plane_bytes(3 << 20);
   StartFlood(Options());

@@ -40,7 +40,7 @@ TEST_F(NativeStallTest, AcknowledgingNothingKeepsNoSlot) {
   auto stalled = RecordFlood("stalled");
   EXPECT_TRUE(Eventually([&] { return !stalled->Ack(0) || !sessions_->busy().has_value(); }));
   EXPECT_EQ(server_->open_captures(), 1U);
-  Drain(stalled.get());  // it is held all the same
+  Drain(stalled.get());  // it is still held
   EXPECT_EQ(EventsOf(stalled->items), 300U);
 }
 

@@ -34,7 +34,7 @@ void Check(const std::string& setting, const std::vector<std::string>& names) {
   for (const absl::string_view entry : entries) Require(allowed->Accepts(entry));
   for (const std::string& name : names) {
     Require(allowed->Accepts(name) == IsInside(entries, name));
-    // What stands around a name in the setting, or beside it in a certificate, is no part of it.
+    // Bytes around a name in the setting, or beside it in a certificate, are not part of it.
     Require(!allowed->Accepts(name + " ") && !allowed->Accepts(name + ","));
     const std::string longer = name + std::string("\0.example.com", 13);
     Require(allowed->Accepts(longer) == IsInside(entries, longer));

@@ -32,7 +32,7 @@ TEST(AllowedUsersTest, OthersAreNamedOrAllAre) {
   for (const char* bad : {"alice", "1001,", "-1", "4294967295", "4294967296", "any,1001", "+5"}) {
     const auto users = AllowedUsers::Parse(bad);
     EXPECT_EQ(users.status().code(), absl::StatusCode::kInvalidArgument) << bad;
-    EXPECT_THAT(std::string(users.status().message()), HasSubstr("no user id"));
+    EXPECT_THAT(std::string(users.status().message()), HasSubstr("not a user id"));
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a receiver takes, when the disk fills and when a worker sends without end. This program's
-// own statvfs stands in front of the C library's.
+// What a receiver accepts when the disk fills, and when a worker sends without end. This program's
+// own statvfs replaces the C library's.
 #include "client/native/spool/item_receiver.h"
 
 #include <gmock/gmock.h>

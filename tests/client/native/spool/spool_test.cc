@@ -211,7 +211,7 @@ TEST(SpoolTest, AFileSizeLimitIsAnErrorAndWhatWasThereIsGood) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(std::string(status.message()), HasSubstr("File too large"));
   }
-  // It stays so: otherwise half an item would stand in between.
+  // It stays so: otherwise half an item would be in between.
   EXPECT_FALSE((*spool)->Append({item}).ok());
   const auto read = SpoolItems::Read(**spool);
   ASSERT_TRUE(read.ok());

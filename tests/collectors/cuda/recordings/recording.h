@@ -9,7 +9,7 @@
 //     kString   u64 address, then the text that stood there: names that records point to
 //     kBuffer   the valid part of one buffer
 //
-// Strings stand before the buffers that point to them. A recording may be cut at its end: the
+// Strings precede the buffers that point to them. A recording may be cut at its end: the
 // process that wrote it may have been killed.
 #ifndef TESTS_COLLECTORS_CUDA_RECORDINGS_RECORDING_H_
 #define TESTS_COLLECTORS_CUDA_RECORDINGS_RECORDING_H_

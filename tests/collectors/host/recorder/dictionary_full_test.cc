@@ -64,7 +64,7 @@ TEST(DictionaryFull, RefusesAndCountsExactly) {
   EXPECT_EQ(refused, 5000 - 4096);
   EXPECT_EQ(Full() - before, static_cast<uint64_t>(refused));
 
-  // Sites in the code have a table of their own; events of refused names are recorded all the same.
+  // Sites in the code have a table of their own; events of refused names are still recorded.
   const auto events = Record(JOBSCOPE_BIT_LEVEL1, [&] {
     JOBSCOPE_SCOPE("static");
     jobscope_trace_event(full_id, JOBSCOPE_KIND_INSTANT, nullptr, 0);

@@ -126,8 +126,8 @@ std::vector<std::thread> OwnersOfAllRings(const std::shared_future<void>& left) 
   return owners;
 }
 
-// A thread that came when there was no ring gets one that another thread gave back: at its next
-// outermost scope, because what it is inside of stands in the state that it has.
+// A thread that found no ring free gets one that another thread gave back: at its next outermost
+// scope, because its open scopes are in the state that it has.
 TEST(NoRing, AThreadWithoutARingTakesOneThatComesBack) {
   Recording recording(kAllBits);
   std::promise<void> leave;

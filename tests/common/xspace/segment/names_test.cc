@@ -175,7 +175,7 @@ TEST(NamesTest, UnknownPlanesGiveNothing) {
 }
 
 // Each thread "uses" an id by appending an item that holds it: at that point the declaration must
-// stand before it.
+// precede it.
 TEST(NamesTest, NamesPrecedeTheirUseAcrossThreads) {
   constexpr int kThreads = 8;
   constexpr int kNames = 300;

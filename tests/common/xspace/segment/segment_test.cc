@@ -228,7 +228,7 @@ TEST(SegmentTest, ClosesWhenItsEventsEndFarApart) {
   EXPECT_TRUE(sink.segments.empty());
   builder.Add(Event(1300 * kMs, kMs, 3));
   EXPECT_EQ(sink.segments.size(), 1U);
-  // A parent that began long ago is no reason: it ends now.
+  // A parent that began long ago does not close it: it ends now.
   builder.Add(Event(0, 1302 * kMs, 4));
   EXPECT_EQ(sink.segments.size(), 1U);
   builder.Flush();

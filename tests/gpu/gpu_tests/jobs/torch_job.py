@@ -40,7 +40,7 @@ def replayed(model, device):
     batch = torch.rand(BATCH, WIDTH, device=device)
     side = torch.cuda.Stream()
     with torch.no_grad(), torch.cuda.stream(side):
-        model(batch)  # what is allocated at first use is no part of a graph
+        model(batch)  # memory allocated at first use is not part of a graph
     side.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.no_grad(), torch.cuda.graph(graph):
