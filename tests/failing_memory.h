@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replaces the operator new of a program, or of a library that is linked with -Bsymbolic, by one
-// that a test can let fail.
+// that fails on request.
 #ifndef TESTS_FAILING_MEMORY_H_
 #define TESTS_FAILING_MEMORY_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Servers that answer every call with more than anybody wants.
+// Provides servers that answer every call with more data than a client can use.
 #ifndef TESTS_END_TO_END_HOSTILE_WORKERS_H_
 #define TESTS_END_TO_END_HOSTILE_WORKERS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program `capture` and real workers, over the native service: clocks, lookback, broken
+// Tests the program `capture` with real workers, over the native service: clocks, lookback, broken
 // connections, deaths. The tests check the contents of the files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

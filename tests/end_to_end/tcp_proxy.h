@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A TCP proxy on loopback that delays, throttles, cuts and comes back.
+// Provides a TCP proxy on loopback that delays, throttles and cuts connections, and accepts again
+// on its port.
 #ifndef TESTS_END_TO_END_TCP_PROXY_H_
 #define TESTS_END_TO_END_TCP_PROXY_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callers that are no gRPC.
+// Provides callers that do not speak gRPC.
 #ifndef TESTS_SERVER_SOCKETS_H_
 #define TESTS_SERVER_SOCKETS_H_
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs that are not as they should be: the answer from the rest, and what is left out is said.
+// Tests reports of runs with missing or invalid files: the report uses the rest, and states what it
+// leaves out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

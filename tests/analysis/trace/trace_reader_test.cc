@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is read of a trace: steps, input waits, names; also of traces that are not as ours are.
+// Tests what the reader takes from a trace: steps, input waits, names; also from traces of other
+// profilers.
 #include "analysis/trace/trace_reader.h"
 
 #include <gmock/gmock.h>

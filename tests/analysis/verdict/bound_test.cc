@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bounds all workers alike, and what stays undecided.
+// Tests which class of time bounds all workers alike, and which runs stay undecided.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `jobscope diff` says of names that one of the runs does not know.
+// Tests how `jobscope diff` treats names that only one of the runs has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

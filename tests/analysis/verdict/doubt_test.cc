@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lost events and uncertain clocks leave undecided.
+// Tests the verdicts that lost events and uncertain clocks leave undecided.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who is late in a few steps only.
+// Tests verdicts on workers that are late in a few steps only.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

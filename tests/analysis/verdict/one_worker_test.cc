@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bounds a single worker.
+// Tests which class of time bounds a single worker.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lies in so few steps that the others are judged without it.
+// Tests that a class in a few steps only is left out when the other steps are judged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who is slow, and what a fix would gain.
+// Tests which worker is blamed, and the gain of a fix.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The real program against workers of every kind: exit codes, outcomes, files, what is printed.
+// Tests the real program against workers of every kind: exit codes, outcomes, files, output.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The real program when something goes wrong in the middle: workers that are killed or stopped,
-// Ctrl-C, files that cannot be written.
+// Tests the real program with faults during a capture: workers that are killed or stopped, Ctrl-C,
+// files that cannot be written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program and what surrounds it: descriptors that are closed, output that nobody can take,
-// signals before anything has begun.
+// Tests the program in unusual surroundings: closed descriptors, output that nobody reads, signals
+// before anything has begun.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

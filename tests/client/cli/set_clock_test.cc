@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Somebody sets the machine's clock while a capture runs. This program's own clock_gettime stands
-// in front of the C library's.
+// Tests captures during which the machine's clock is set. This program's own clock_gettime replaces
+// the C library's.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

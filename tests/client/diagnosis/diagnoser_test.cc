@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text of the table for each kind of fault in credentials, against gRPC servers on real
+// Tests the text of the table for each kind of fault in credentials, against gRPC servers on real
 // sockets.
 #include "client/diagnosis/diagnoser.h"
 

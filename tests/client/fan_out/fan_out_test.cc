@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The decisions of a fan-out, over workers without a network: who is asked, tried again, waited
-// for, given up.
+// Tests the decisions of a fan-out, with workers that need no network: which worker is contacted,
+// retried, waited for or abandoned.
 #include "client/fan_out/fan_out.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Captures whose connection is lost, and workers that send invalid messages.
+// Tests captures whose connection is lost, and workers that send invalid messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams on which nothing arrives any more, of workers that are alive.
+// Tests streams on which nothing arrives although the worker is alive.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Links that are slow, and links that are dead: what a client does while nothing comes. Time limits
-// are shorter here, and so are the traces; tests/end_to_end/slow_link_test.cc has the real
-// figures.
+// Tests a client on slow links and on dead links, while nothing arrives. Time limits and traces are
+// shorter here; tests/end_to_end/slow_link_test.cc has the real figures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

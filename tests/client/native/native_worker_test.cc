@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One capture that nobody disturbs, and all that workers may say to it.
+// Tests captures without faults, and every answer that a worker may give to them.
 #include "client/native/native_worker.h"
 
 #include <gmock/gmock.h>

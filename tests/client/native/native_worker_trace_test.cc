@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a trace may be that a worker sends: large, cut short, wrong, or too much for the disk.
+// Tests the traces that a worker may send: large, truncated, invalid, or too large for the disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

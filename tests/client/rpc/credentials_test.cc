@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Credentials of the client: what is refused before anybody is dialled.
+// Tests credentials of the client: which are refused before any worker is contacted.
 #include "client/rpc/credentials.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is in the window, what is lost, by which cause: attempted = in the trace + lost + outside.
+// Tests the account of a session: attempted = in the trace + lost, by cause + outside the window.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>

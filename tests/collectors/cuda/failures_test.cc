@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes wrong: without CUDA, with results that are none, with calls that do not return. The job
-// and the host's part must not notice.
+// Tests faults: no CUDA, invalid results, calls that do not return. The job and the host's events
+// are not affected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

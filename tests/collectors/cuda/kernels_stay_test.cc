@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Captures with a CUPTI whose kernels stay traced: what comes after their ends.
+// Tests captures with a CUPTI that goes on tracing kernels, and the records that arrive after their
+// ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is recorded on demand only, and what the environment says.
+// Tests what is recorded on request only, and the options in the environment.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each result of CUPTI, as the person hears of it who asked for a capture: in `capture check`, in
-// the manifest (whose reasons the table shows), and in the trace. The host's part is complete in
-// each case.
+// Tests the reason that each result of CUPTI leads to: in `capture check`, in the manifest (whose
+// reasons the table shows), and in the trace. The host's part is complete in each case.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a function pointer that we declare for a foreign library is called as that library's own
-// header says. The types differ by name (we include no CUDA header in what is shipped): what must
-// agree is number, size and depth of indirection.
+// Checks whether a function pointer that we declare for a foreign library has the ABI of that
+// library's header. The types differ by name (we include no CUDA header in what is shipped):
+// number, size and depth of indirection of the parameters must agree.
 #ifndef TESTS_COLLECTORS_CUDA_SAME_ABI_H_
 #define TESTS_COLLECTORS_CUDA_SAME_ABI_H_
 

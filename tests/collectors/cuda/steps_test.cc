@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ties GPU work to the program's steps, and to the calls that launched it.
+// Tests which GPU work belongs to which step of the program and to which call that launched it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of a capture of a GPU that works: what ran, what waited, what came after.
+// Tests the end of a capture of a busy GPU: kernels that ran, that were queued, and that were
+// launched later.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

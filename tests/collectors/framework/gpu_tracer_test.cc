@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who traces the GPUs of a session.
+// Tests which tracer records the GPUs of a session.
 #include "collectors/framework/gpu_tracer.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is recorded before the window begins: its bits are on, it is not in the trace, and what of
-// it is overwritten is not lost. On the real recorder.
+// Tests recording ahead of the window, with the real recorder: the bits are on, such events are not
+// in the trace, and overwritten ones do not count as lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Windows, threads, steps: what of a process belongs to a session.
+// Tests windows, threads and steps: which events of a process belong to a session.
 #include "collectors/host/host_collector.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lies before the start, what is open at the end, and what goes on while the store is full: on
-// the real recorder, with threads that go on recording.
+// Tests lookbacks, scopes that are open at the end, and recording while the store is full, with the
+// real recorder and threads that record all the time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

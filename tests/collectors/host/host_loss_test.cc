@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is not in the trace, and why: each event is counted once.
+// Tests the events that are not in the trace, and the causes: each event is counted once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

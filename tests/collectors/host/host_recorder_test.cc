@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host collector on the real recorder: the trace contains what a program records.
+// Tests the host collector with the real recorder: the trace contains what a program records.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

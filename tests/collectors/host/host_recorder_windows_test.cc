@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Windows of the host collector on the real recorder: what crosses their ends, lookback, windows of
-// steps.
+// Tests windows of the host collector with the real recorder: events across their edges, lookback,
+// windows of steps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

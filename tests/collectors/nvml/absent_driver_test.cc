@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A machine without a driver: what the GPU parts of a capture cost there. Looked at are the
-// libraries that are opened; a figure in time is printed, and not judged.
+// Tests the cost of the GPU parts of a capture on a machine without a driver, by the libraries that
+// are opened. Prints the time, which no check depends on.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What NVTX calls say of their events: messages, categories, colours, plain payloads; also what is
-// missing, or makes no sense.
+// Tests the attributes of NVTX events: messages, categories, colours, plain payloads; also missing
+// and invalid ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

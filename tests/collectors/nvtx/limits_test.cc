@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// More of everything than there is room for, and more than a ring holds. Each test is a process of
-// its own (CMakeLists.txt): the tables live as long as a process.
+// Tests more of everything than the tables have room for, and more than a ring holds. Each test is
+// a process of its own (CMakeLists.txt), because the tables live as long as a process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extended payloads: what a schema says of bytes becomes arguments.
+// Tests extended payloads: the fields that a schema describes become arguments.
 #include "collectors/nvtx/payload.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What makes a program record its NVTX ranges without an environment variable. Includes no NVTX
-// header, as <jobscope/nvtx.h> demands.
+// Makes a program record its NVTX ranges without an environment variable. Includes no NVTX header,
+// as <jobscope/nvtx.h> requires.
 #include <stdio.h>
 
 #include "jobscope/nvtx.h"

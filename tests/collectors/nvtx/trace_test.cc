@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What NVTX calls look like in a trace: handler, recorder and host collector together.
+// Tests NVTX calls in a trace: handler, recorder and host collector together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

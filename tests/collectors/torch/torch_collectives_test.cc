@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is recorded of PyTorch's collectives beside their begin and end.
+// Tests what is recorded of PyTorch's collectives besides their begin and end.
 #include "collectors/torch/torch_collectives.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is recorded of PyTorch's operators, as what, and what is not.
+// Tests which of PyTorch's operators are recorded, and in which form.
 #include "collectors/torch/torch_collector.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names that a program makes without end. They use up what the process keeps of names, so this is a
-// program of its own.
+// Tests names that a program makes without end. A program of its own, because they fill the
+// process's table of names.
 #include "collectors/torch/torch_names.h"
 
 #include <gmock/gmock.h>

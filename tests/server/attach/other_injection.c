@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entry point of another tool's injection library: preloaded before ours, it stands in for
+// Provides the entry point of another tool's injection library. Preloaded before ours, it replaces
 // ours.
 __attribute__((visibility("default"))) int InitializeInjection(void);
 int InitializeInjection(void) { return 1; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that leave while they capture themselves: what was recorded is on disk, whole.
+// Tests programs that exit while they capture themselves: the recorded data are on disk, complete.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

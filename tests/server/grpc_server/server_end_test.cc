@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the end of a server leaves in its process.
+// Tests what remains in the process after a server has ended.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>

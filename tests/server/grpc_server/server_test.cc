@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Binding, refusing, ending.
+// Tests binding, refusals and shutdown of the server.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/server.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callers that vanish without a word: a machine that lost its power, a process that was stopped, a
-// network that drops everything. Connections stay, and nothing comes any more.
+// Tests callers that stop responding without disconnecting: a machine that lost its power, a
+// process that was stopped, a network that drops everything.
 #include <gtest/gtest.h>
 
 #include <cstdint>

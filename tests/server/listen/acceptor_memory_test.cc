@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that is short on the acceptor's thread: it goes on when there is memory again.
+// Tests memory that is short on the acceptor's thread: it accepts again when memory is available.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>

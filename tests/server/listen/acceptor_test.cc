@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which connections stay, which go, and how they are set up.
+// Tests which connections stay open, which are closed, and how they are set up.
 #include "server/listen/acceptor.h"
 
 #include <dirent.h>

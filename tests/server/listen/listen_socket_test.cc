@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two that open the same Unix socket at once. listen() and flock() stand here, so that the test
-// knows where each of them is.
+// Tests two listeners that open the same Unix socket at once. This program's own listen() and
+// flock() show the test how far each of them is.
 #include "server/listen/listen_socket.h"
 
 #include <fcntl.h>

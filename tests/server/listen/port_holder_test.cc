@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the program that holds the wanted port may answer.
+// Tests the answers of a program that uses the requested port.
 #include "server/listen/port_holder.h"
 
 #include <grpcpp/grpcpp.h>

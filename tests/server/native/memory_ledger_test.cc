@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a worker's memory is, whatever its callers do: one store, and nothing afterwards.
+// Tests a worker's memory under all kinds of callers: at most one store, and nothing afterwards.
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <malloc.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A capture whose stream is lost while memory is short: nothing of it stays for ever.
+// Tests a capture whose stream is lost while memory is short: no part of it stays.
 #include <gtest/gtest.h>
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Capture over a real socket: the order of messages, and what each says.
+// Tests Capture over a real socket: the order of messages, and the contents of each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A client that goes, and a server that ends, in each state of a native capture.
+// Tests a client that disconnects, and a server that ends, in each state of a native capture.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

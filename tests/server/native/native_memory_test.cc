@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a worker holds of captures: no more than the store, and nothing of those that are over.
+// Tests the memory that a worker holds for captures: at most the store, and nothing for those that
+// are over.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

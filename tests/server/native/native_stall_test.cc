@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The outcomes of a capture whose client takes nothing, or says nothing.
+// Tests the outcomes of a capture whose client reads nothing, or sends nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles in children that are forked while another thread is inside the C ABI, which stands here:
-// it returns when the test says so.
+// Tests handles in children that are forked while another thread is inside the C ABI. This
+// program's own C ABI returns when the test requests it.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operator's ceilings: what is refused with their name, and what is lowered for stock clients.
+// Tests the operator's ceilings: which requests are refused with the ceiling's name, and which
+// values are lowered for stock clients.
 #include "server/rpc/ceilings.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Credentials of a worker: who gets in, on real sockets.
+// Tests which callers the credentials of a worker admit, on real sockets.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>

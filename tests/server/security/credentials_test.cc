@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Credentials of a worker: what is refused at the start.
+// Tests which credentials of a worker are refused at the start.
 #include "server/security/credentials.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions over the real recorder on a machine whose clocks jump relative to its ticks: before a
-// capture, and in the middle of one.
+// Tests sessions with the real recorder on a machine whose clocks jump relative to its ticks,
+// before a capture and during one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

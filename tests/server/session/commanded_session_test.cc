@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions that arm, wait for their command, and start at its instant.
+// Tests sessions that arm, wait for their command, and start at its instant.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// After a session: who delivers keeps the slot, and who comes next waits for it.
+// Tests the time after a session: a caller that receives its trace keeps the slot, and the next one
+// waits for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

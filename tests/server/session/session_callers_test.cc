@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callers of sessions: who waits, who is refused, and who ends a session early.
+// Tests which callers of sessions wait, are refused, or end a session early.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

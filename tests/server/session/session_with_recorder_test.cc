@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commanded sessions over the real recorder, with threads that go on, and somebody who reads the
-// store meanwhile, as the native service does.
+// Tests commanded sessions with the real recorder, threads that record all the time, and a reader
+// of the store, as the native service is.
 #include <gtest/gtest.h>
 
 #include <algorithm>

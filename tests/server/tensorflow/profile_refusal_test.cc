@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Profile requests with one absurd field: what the refusal says.
+// Tests the text of the refusal for Profile requests with one invalid field.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a receiver accepts when the disk fills, and when a worker sends without end. This program's
-// own statvfs replaces the C library's.
+// Tests a receiver when the disk fills, and when a worker sends without end. This program's own
+// statvfs replaces the C library's.
 #include "client/native/spool/item_receiver.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which libcupti is found. Each case is a process of its own, because libraries stay.
+// Tests which libcupti is loaded. Each case is a process of its own, because libraries stay loaded.
 #include "collectors/cuda/libraries/loader.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUPTI's one subscription is taken: by whom, and what then. Each case is a process of its own,
-// because libraries stay.
+// Tests captures while another profiler holds CUPTI's one subscription. Each case is a process of
+// its own, because libraries stay loaded.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads every recording that lies here: what CUPTI wrote on a GPU (recorded_*), and what the record
-// builder wrote (handmade_*).
+// Reads every recording in this folder: those of CUPTI on a GPU (recorded_*), and those of the
+// record builder (handmade_*).
 #include "tests/collectors/cuda/recordings/recording.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is left of CUPTI in the process after a capture: all of it, unless somebody asked for more.
+// Tests which parts of CUPTI stay in the process after a capture: all of it, unless finalizing was
+// requested.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

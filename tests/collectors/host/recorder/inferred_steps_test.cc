@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps that the program does not mark itself: boundaries that somebody else noticed. The source of
-// steps is the process's, so this is one test, in its order.
+// Tests steps that the program does not mark itself, by boundaries that other code reports. The
+// source of steps is the process's, so this is one test, in its order.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process cap: threads beyond it get no ring, and what they attempt is counted. A process of
-// its own, since a ring that is mapped stays.
+// Tests the process's limit on rings: threads beyond it get no ring, and their attempts are
+// counted. A process of its own, because a mapped ring stays.
 #include <gtest/gtest.h>
 
 #include <condition_variable>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples of the scopes that are open on a thread, taken by other threads.
+// Tests samples of the scopes that are open on a thread, taken by other threads.
 #include <gtest/gtest.h>
 
 #include <atomic>

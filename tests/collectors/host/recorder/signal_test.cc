@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A signal handler that records: what falls on top of a record in the making is refused and
-// counted, the rest is recorded, and nothing is torn.
+// Tests signal handlers that record: a record that would interrupt another one is refused and
+// counted, all others are recorded whole.
 #include <gtest/gtest.h>
 #include <setjmp.h>
 #include <sys/mman.h>

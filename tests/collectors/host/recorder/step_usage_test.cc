@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step's record says of its thread: processor time, run-queue delay, involuntary switches.
+// Tests the usage in a step's record: processor time, run-queue delay, involuntary switches of its
+// thread.
 #include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Helpers of the tests in this folder: sinks that keep what they get, and XSpaces as protobuf
-// objects.
+// Provides sinks that keep what they receive, and XSpaces as protobuf objects, for the tests of
+// this folder.
 #ifndef TESTS_COMMON_XSPACE_ASSEMBLE_TRACE_UTIL_H_
 #define TESTS_COMMON_XSPACE_ASSEMBLE_TRACE_UTIL_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random appends, reads and releases, from several threads at once: what is read is what was
-// appended, in order and once; the cap holds; nobody waits for ever. Meant for ThreadSanitizer too.
+// Tests random appends, reads and releases from several threads at once: items are read in order
+// and once, the limit holds, and no thread waits without end. Also meant for ThreadSanitizer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
