@@ -128,7 +128,8 @@ class Examples(unittest.TestCase):
         )
         launcher.chmod(0o755)
         for block in (documents.block("README.md", "sh", "torchrun"), documents.block("docs/attach.md", "sh", "jobscope run"),
-                      documents.block("docs/attach.md", "sh", "LD_PRELOAD")):  # fmt: skip
+                      documents.block("docs/attach.md", "sh", "LD_PRELOAD"), documents.block("docs/frameworks.md", "sh", "jobscope run"),
+                      documents.block("docs/nvtx.md", "sh", "jobscope run")):  # fmt: skip
             script = block.text.replace("/opt/jobscope/lib", str(self.package / "lib"))
             output = run("bash", "-ec", script, cwd=self.scratch, env=self.environment)
             if "torchrun" in script:
@@ -269,6 +270,20 @@ class Examples(unittest.TestCase):
         self.assertIn("2 of 2 workers reachable", check)
         self.assertIn("127.0.0.1:6010", stop)
         self.assertIn("127.0.0.1:6010", close)
+
+    def test_security_page_trial(self):
+        self.needs_port()
+        text = documents.block("docs/security.md", "sh", "make_certs").text
+        (self.scratch / "build").mkdir()
+        (self.scratch / "build" / "bin").symlink_to(BUILD / "bin")
+        (self.scratch / "deploy").symlink_to(documents.ROOT / "deploy")
+        check = next(line for line in text.splitlines() if " check " in line)
+        # The second that the example waits may be too short on a busy machine.
+        ready = f"until {check} >/dev/null; do kill -0 $!; sleep 0.1; done"
+        self.assertIn("sleep 1\n", text)
+        script = text.replace("sleep 1", ready).replace("/tmp/trial", str(self.scratch / "trial"))
+        output = run("bash", "-ec", "trap 'kill $! 2>/dev/null || true' EXIT\n" + script, cwd=self.scratch, env=self.environment)
+        self.assertIn("1 of 1 worker reachable", output)
 
     def test_security_page(self):
         (output,) = self.run_beside_two_workers(documents.block("docs/security.md", "sh", "stop --server").text)
