@@ -153,7 +153,7 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(1, 5000));
   app.add_option("--events_per_second", events_per_second, "of each worker, during a capture")
       ->check(CLI::Range(1.0, 1e6));
-  app.add_option("--step_ms", step_ms, "length of a step as Describe tells it; 0: no steps")
+  app.add_option("--step_ms", step_ms, "length of a step as Describe reports it; 0: no steps")
       ->check(CLI::NonNegativeNumber);
   CLI11_PARSE(app, argc, argv);
 

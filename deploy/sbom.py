@@ -196,7 +196,7 @@ WHEEL = (
 
 
 def check_linked_packages(build):
-    """Ends the program if a package is no longer the one that was linked: the database tells only of what is installed now."""
+    """Ends the program if a package is no longer the one that was linked: the database lists only what is installed now."""
     with open(os.path.join(build, "linked_packages.txt"), encoding="utf-8") as file:
         linked = dict(line.rstrip("\n").split(" ", 1) for line in file)
     for package, version in linked.items():

@@ -18,7 +18,7 @@ const std::array<Advice, kStepClasses> kAdvice = {{
      "compare its link with the others'"},
     {StepClass::kDeviceCompute,
      "the device is well used: lower precision, fused kernels, or more devices",
-     "compare its device and its batches with the others': nvidia-smi -q tells clocks, "
+     "compare its device and its batches with the others': nvidia-smi -q shows clocks, "
      "temperature, errors and other processes; capture with the collector nvml"},
     {StepClass::kDeviceCopy,
      "pinned memory, asynchronous copies on a stream of their own, fewer copies",
@@ -62,10 +62,10 @@ struct NamedAdvice {
 };
 
 constexpr std::string_view kOfJax =
-    "recompilation: jax.log_compiles tells why; pad or bucket shapes, static arguments only for "
+    "recompilation: jax.log_compiles shows why; pad or bucket shapes, static arguments only for "
     "values that rarely change, no jax.jit of a new function in the loop";
 constexpr std::string_view kOfTorch =
-    "recompilation: TORCH_LOGS=recompiles tells why; dynamic=True or mark_dynamic for sizes that "
+    "recompilation: TORCH_LOGS=recompiles shows why; dynamic=True or mark_dynamic for sizes that "
     "change, no torch.compile of a new function in the loop";
 
 constexpr NamedAdvice kNamedAdvice[] = {
@@ -110,7 +110,7 @@ std::string_view AdviceForLimit(Limit limit) {
 
 std::string AdviceForLatest(const std::string& who, const std::string& when) {
   return absl::StrCat("most of it is caused by ", who, ", ", when,
-                      "; a longer capture tells whether that is chance");
+                      "; a longer capture shows whether that is chance");
 }
 
 }  // namespace jobscope::analysis

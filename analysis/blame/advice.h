@@ -38,7 +38,7 @@ std::string AdviceForLatest(const std::string& who, const std::string& when);
 // Workers that wait for each other in turn.
 inline constexpr std::string_view kAdviceForTurns =
     "they take turns in being late: batches of uneven size, or a machine that is short of CPU; a "
-    "longer capture tells whether one of them is late more often";
+    "longer capture shows whether one of them is late more often";
 // Workers that wait for each other within a step, although each works about as long per step.
 inline constexpr std::string_view kAdviceWithinSteps =
     "they wait within the step, in which each works about as long: stages, layers or experts of "
@@ -68,13 +68,13 @@ inline constexpr std::string_view kAdviceNoClass =
 
 // Reports without a verdict.
 inline constexpr std::string_view kAdviceNoSteps =
-    "mark them: JOBSCOPE_STEP or jobscope.step; docs/frameworks.md tells which are inferred";
+    "mark them: JOBSCOPE_STEP or jobscope.step; docs/frameworks.md shows which are inferred";
 inline constexpr std::string_view kAdviceFewSteps = "capture longer, or --steps=50";
 inline constexpr std::string_view kAdviceFewCommonSteps =
     "number the steps alike in all workers; if they are, capture longer";
 inline constexpr std::string_view kAdviceEmptySteps = "mark each step from its start to its end";
 inline constexpr std::string_view kAdviceLosses =
-    "capture again; docs/trace_format.md tells how to lose less, by the causes that --json "
+    "capture again; docs/trace_format.md shows how to lose less, by the causes that --json "
     "(lost_by_cause) and --html list";
 inline constexpr std::string_view kAdviceClocks =
     "run capture on a machine of the job, or nearer to it: the uncertainty is half of the shortest "

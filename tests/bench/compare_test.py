@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/compare.py: tells what got worse from noise. Run by tools/venv.sh, where scipy is."""
+"""bench/compare.py: distinguishes what got worse from noise. Run by tools/venv.sh, where scipy is."""
 import json
 import os
 import subprocess

@@ -65,7 +65,7 @@ void MakeGpus(const std::function<bool(int)>& is_slow,
   }
 }
 
-// The GPU of rank 5 has a lower clock. `limit`: the counter that tells why; empty: none does.
+// The GPU of rank 5 has a lower clock. `limit`: the counter that shows why; empty: none does.
 void MakeSlowClock(const std::string& limit, MadeRun* run) {
   MakeGpus([](int rank) { return rank == 5; },
            [&](int rank, TraceFile* trace) {
