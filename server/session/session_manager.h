@@ -32,8 +32,8 @@ enum class WhenBusy {
 };
 
 // Runs the sessions of this process, one at a time. Between sessions it has neither a thread nor a
-// timer. All functions are thread-safe and return at once; none runs a collector's verb or a
-// callback on the caller's thread.
+// timer. All functions are thread-safe and, except Shutdown, return at once. None runs a verb of a
+// collector on the caller's thread, nor, except Submit without memory or a thread, a callback.
 class SessionManager {
  public:
   // `collectors` must outlive the manager; in practice both live as long as the process.
