@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row of the matrix: a worker that trains, a link, a client, and what is looked at when the fault is over."""
+"""One row of the matrix: a worker that trains, a link, a client, and the checks after the fault."""
 import glob
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`jobscope report` on what stock clients captured from stock servers: an answer, and what is unknown is said, never made up."""
+"""Tests `jobscope report` on captures of stock servers by stock clients: it gives an answer, and states what is unknown."""
 
 import json
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the recording functions of the package `jobscope` put into a trace, and what they cost while nobody records."""
+"""Tests what the recording functions of the package `jobscope` put into a trace, and their cost while no capture runs."""
 import contextlib
 import copy
 import enum

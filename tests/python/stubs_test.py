@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type stubs tell of exactly what there is."""
+"""Tests that the type stubs declare exactly the names and signatures of the package."""
 import ast
 import inspect
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions under `jobscope.traced`: what they put into a trace, and that they are otherwise as they were."""
+"""Tests functions under `jobscope.traced`: their events in a trace, and that they are otherwise unchanged."""
 import asyncio
 import copy
 import functools

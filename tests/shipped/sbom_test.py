@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bill of materials of what was just built: what is linked in, in the versions that Debian's database has."""
+"""Tests the bill of materials of this build: the linked components, in the versions of Debian's database."""
 import hashlib
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of check_links.py: dead links, headings and paths are found; living ones, and what is no path, are not."""
+"""Tests of check_links.py: dead links, headings and paths are found; valid ones, and text that is not a path, are not."""
 import pathlib
 import subprocess
 import sys

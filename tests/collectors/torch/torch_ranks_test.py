@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks of torch.distributed over gloo: what their traces tell of collectives.
+"""Tests the collectives in the traces of two ranks of torch.distributed over gloo.
 
 Needs torch (Debian: python3-torch); exit 77 without.
 """

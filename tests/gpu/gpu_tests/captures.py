@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures by the real client, and what they brought: the manifest, and each worker's planes."""
+"""Captures by the real client, and their results: the manifest, and each worker's planes."""
 import json
 import os
 import re

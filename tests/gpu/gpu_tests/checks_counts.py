@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing missing, nothing twice: what was done on the GPU against what is in the trace."""
+"""Checks that each piece of work on the GPU is in the trace exactly once."""
 from gpu_tests import expectations as expect
 from gpu_tests.outcome import Skipped, check, require
 

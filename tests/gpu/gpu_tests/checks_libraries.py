@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which libcupti is found, and what it writes: recordings for the tests that have no GPU."""
+"""Checks which libcupti is loaded, and records what it writes, for the tests that have no GPU."""
 import os
 import shutil
 import struct

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the interop tests share: processes, workers, clients, and readers of what they leave on disk."""
+"""Provides processes, workers, clients and readers of their files for the interop tests."""

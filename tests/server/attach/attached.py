@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes with the attach library preloaded, as a user starts them: an environment and a command, no more."""
+"""Starts processes with the attach library preloaded as a user does: with an environment and a command only."""
 import json
 import os
 import re

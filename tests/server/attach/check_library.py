@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the dynamic linker sees of libjobscope_attach.so: CUDA's and NVTX's entry points, libc, and nothing else."""
+"""Checks that libjobscope_attach.so exports only CUDA's and NVTX's entry points, and needs only libc."""
 import os
 import re
 import subprocess

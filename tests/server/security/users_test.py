@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users of one host: who may call a worker, and to whom a client shows its token. Real workers, `capture`, and other users."""
+"""Tests which users of a host may call a worker, and to whose process a client sends its token. Real workers and other users."""
 import json
 import os
 import shutil
