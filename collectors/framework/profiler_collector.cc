@@ -327,9 +327,10 @@ void ProfilerCollector::CloseAccount() {
         "for --steps=N"));
   }
   if (paused_ >= absl::Milliseconds(1)) {
-    report_.warnings.push_back(absl::StrFormat(
-        "%s recorded nothing for %.1f ms in all, in which it handed over what it had recorded",
-        kind_.origin, absl::ToDoubleMilliseconds(paused_)));
+    report_.warnings.push_back(
+        absl::StrFormat("%s recorded nothing for %.1f ms in all, in which it handed over what it "
+                        "had recorded; `lost` does not count the events of that time",
+                        kind_.origin, absl::ToDoubleMilliseconds(paused_)));
   }
   if (const std::string interruption = handover_->interruption(); !interruption.empty()) {
     trouble_ = trouble_.empty() ? interruption : absl::StrCat(interruption, "; ", trouble_);

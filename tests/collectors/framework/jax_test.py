@@ -237,7 +237,8 @@ class JaxPiecesTest(foreign_case.ForeignCase):
     def test_a_long_capture_in_pieces(self):
         worker, jax, files = self.capture("--duration_ms=3000")
         self.assertEqual(jax["state"], "on", jax)
-        self.assertRegex(" ".join(worker["warnings"]), r"recorded nothing for [1-9]\d*\.\d ms")
+        self.assertRegex(" ".join(worker["warnings"]), r"recorded nothing for [1-9]\d*\.\d ms.*`lost` does not count")
+        self.assertEqual(worker["lost"], 0)
         events = self.host_events(files)
         calls = xspace.named(events, CALL)
         self.assertLess(calls[0].start_ps, 0.5e12)
