@@ -3,6 +3,7 @@
 """Measures steps of about 10 ms of JAX, TensorFlow and PyTorch: alone, during a capture, and during the framework's own profiler.
 
 usage: framework_step_bench.py [--rounds N] [--steps N] [--json FILE]      with the package on PYTHONPATH (build/python)
+       framework_step_bench.py --early [--rounds N]      only how long caches are cold after the start of a capture
 
 The ways take turns in short windows of one process (window_pairs.py). Wall time, because frameworks compute on threads of their own: a
 busy machine spoils it. A ratio is the median step of a window, divided by that of the window without a profiler in the same round.
@@ -25,6 +26,7 @@ import window_pairs
 STEP_S = 0.010
 SIZE = 128
 UNMEASURED_STEPS = 10  # of each window: caches are cold after the start of a capture, and after the end of one
+EARLY_STEPS = {"1": slice(0, 1), "2": slice(1, 2), "3 to 9": slice(2, 9), "10 to 20": slice(9, 20)}
 
 
 @contextlib.contextmanager
@@ -129,13 +131,26 @@ FRAMEWORKS = {
 }  # fmt: skip
 
 
-def median_step(step, steps):
+@contextlib.contextmanager
+def after_a_synced_file():
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(bytes(100_000))
+        file.flush()
+        os.fsync(file.fileno())
+        yield
+
+
+def step_times(step, steps):
     times = []
     for _ in range(steps):
         begin = time.perf_counter()
         step()
         times.append(time.perf_counter() - begin)
-    return statistics.median(times)
+    return times
+
+
+def median_step(step, steps):
+    return statistics.median(step_times(step, steps))
 
 
 def calibrated(make):
@@ -181,10 +196,37 @@ def measure(framework, rounds, steps):
     ]
 
 
+def print_early_steps(framework, rounds):
+    """Prints how long the first steps after the start of a capture take, and after other things that no profiler takes part in."""
+    step = calibrated(FRAMEWORKS[framework][0])
+
+    def window(enter):
+        with enter():
+            times = step_times(step, 20)
+        step_times(step, 20)  # the end has an effect of its own
+        return times
+
+    enters = {
+        "nothing": contextlib.nullcontext,
+        "nothing, again": contextlib.nullcontext,
+        "the start of a capture, --frameworks=none": functools.partial(captured, frameworks="none"),
+        "100 kB written and synced, without jobscope": after_a_synced_file,
+    }
+    ways = {way: functools.partial(window, enter) for way, enter in enters.items()}
+    window_pairs.take_turns(ways, 1)  # warms up
+    times = window_pairs.take_turns(ways, rounds)
+    whole = [statistics.median(window) for window in times["nothing"]]
+    for way, windows in times.items():
+        for steps, part in EARLY_STEPS.items():
+            early = [statistics.median(window[part]) for window in windows]
+            print(f"{framework}: step {steps} after {way}: {window_pairs.summary(window_pairs.ratios(early, whole), 3)} x", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--steps", type=int, default=10, help="measured in a window")
+    parser.add_argument("--early", action="store_true", help="print only the steps just after the start of a capture")
     parser.add_argument("--json")
     options = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -193,6 +235,10 @@ def main():
     if not found or not importlib.util.find_spec("jobscope"):
         print("skipped: no", "jobscope" if found else "framework", "for", sys.executable)
         return 77
+    if options.early:
+        for name in found:
+            print_early_steps(name, options.rounds)
+        return 0
     where, results = figures.machine(), []
     for name in found:
         for figure in measure(name, options.rounds, options.steps):
