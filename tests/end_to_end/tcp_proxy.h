@@ -210,7 +210,8 @@ class TcpProxy {
 
   void Serve() {
     while (!ended_) {
-      // While it is stalled, it polls nothing: bytes that it leaves unread would end each poll at once.
+      // While it is stalled, it polls nothing: bytes that it leaves unread would end each poll at
+      // once.
       std::vector<pollfd> polled;
       if (!stalled_) {
         std::lock_guard<std::mutex> lock(mutex_);
