@@ -226,11 +226,12 @@ class Examples(unittest.TestCase):
         text = block.text.replace("logs/plugins/profile/2026_05_01_12_00_00", str(directory))
         self.assertIn("127.0.0.1:1 connect", run(sys.executable, "-c", text, cwd=self.scratch))
 
-    def run_beside_two_workers(self, *scripts):
-        """Runs the scripts beside two workers, for which they have the names of the documents. Gives their output."""
+    def run_beside_two_workers(self, *scripts, program="train_loop"):
+        """Runs the scripts beside two workers, which are this program, and for which they have the names of the documents. Gives their
+        output."""
         self.needs_port()
         ports = (PORT, PORT + 1)
-        loops = [subprocess.Popen([BUILD / "bin" / "train_loop", f"--listen=127.0.0.1:{port}"], stdout=subprocess.PIPE, text=True,
+        loops = [subprocess.Popen([BUILD / "bin" / program, f"--listen=127.0.0.1:{port}"], stdout=subprocess.PIPE, text=True,
                                   env={**self.environment, "JOBSCOPE_ALLOW_CLOSE": "1"}) for port in ports]  # fmt: skip
         try:
             for loop, port in zip(loops, ports):
@@ -271,6 +272,13 @@ class Examples(unittest.TestCase):
         self.assertIn("127.0.0.1:6010", stop)
         self.assertIn("127.0.0.1:6010", close)
 
+    def test_cuda_page(self):
+        check, capture = documents.block("docs/cuda.md", "sh", "capture check").text.splitlines()
+        states, captured = self.run_beside_two_workers(check, capture, program="fake_gpu_worker")
+        self.assertRegex(states, "(?m)^collectors of .*; cuda on")
+        self.assertIn("2 of 2 workers delivered", captured)
+        self.assertRegex(captured, "(?m)^VERDICT ")
+
     def test_security_page_trial(self):
         self.needs_port()
         text = documents.block("docs/security.md", "sh", "make_certs").text
@@ -305,20 +313,6 @@ class Examples(unittest.TestCase):
         runner.write_text(f'#!/bin/bash\npython -B "{documents.ROOT}/tests/gpu/run_gpu_tests.py" --root=none "$@" 2>&1 | grep "is not a bundle"\n')
         runner.chmod(0o755)
         run("bash", "-ec", documents.block("docs/gpu_tests.md", "sh", "run_gpu_tests").text, cwd=self.scratch, env=self.environment)
-
-    # ---- all of them ----
-
-    def test_every_example_is_run(self):
-        """By one of the tests above, or by another test that takes it from its document."""
-        tested = documents.tested()
-        for block in documents.blocks():
-            if block.language in documents.PROSE:
-                continue
-            where = f"{block.document}:{block.line}"
-            self.assertIn(block.language, documents.LANGUAGES, f"{where}: its language must be one of these, or of {documents.PROSE}")
-            known = any((block.document, block.language) == (document, language) and containing in block.text
-                        for document, language, containing in tested)  # fmt: skip
-            self.assertTrue(known, f"{where}: no test runs this example")
 
 
 if __name__ == "__main__":

@@ -51,12 +51,13 @@ no_loose_ends() { finds_nothing grep -nE "\b(TO""DO|FIX""ME)\b" "${sources[@]}" 
 lines_fit() { LC_ALL=C.UTF-8 finds_nothing grep -nE '^.{101}' "${sources[@]}"; }
 python_compiles() { PYTHONPYCACHEPREFIX=$(mktemp -d) python3 -m py_compile "${python[@]}" && pyflakes3 "${python[@]}"; }
 
-check "include rules" python3 tests/tooling/check_includes.py
+for script in tests/tooling/check_*.py; do
+  [[ $script == *_test.py ]] || check "$(basename "$script" .py)" python3 -B "$script"
+done
 check "licence lines" every_file_has_a_licence
 check "loose ends" no_loose_ends
 check "lines of at most 100 columns" lines_fit
 check "clang-format of ${#sources[@]} files" clang-format --dry-run -Werror "${sources[@]}"
-check "links of documents" python3 tests/tooling/check_links.py
 check "shellcheck of ${#shell[@]} scripts" shellcheck "${shell[@]}"
 check "Python, ${#python[@]} files" python_compiles
 # Last: it takes minutes when nothing is cached, and tells so itself.
