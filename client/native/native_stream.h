@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "client/native/stream_operations.h"
 #include "client/rpc/call_threads.h"
+#include "client/rpc/completion.h"
 
 namespace jobscope {
 
@@ -52,12 +53,12 @@ class NativeStream : public std::enable_shared_from_this<NativeStream> {
 
  private:
   // An operation of the stream in the queue.
-  class Tag : public CallThreads::Call {
+  class Tag : public Completion {
    public:
     using Handler = void (NativeStream::*)(bool ok);
     Tag(NativeStream* stream, Handler handler) : stream_(stream), handler_(handler) {}
     void OnDone(bool ok) override { (stream_->*handler_)(ok); }
-    void* AsTag() { return static_cast<CallThreads::Call*>(this); }
+    void* AsTag() { return static_cast<Completion*>(this); }
 
    private:
     NativeStream* const stream_;

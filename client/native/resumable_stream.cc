@@ -92,7 +92,7 @@ void ResumableStream::OnDone(uint64_t generation, const grpc::Status& status) {
   if (generation != generation_ || owner == nullptr) return;
   stream_.reset();
   if (closed_) {
-    if (close_timer_ != nullptr) close_timer_->Cancel();
+    if (close_timer_.has_value()) threads_->timers()->Cancel(*close_timer_);
     return;
   }
   reading_ = false;
@@ -131,7 +131,7 @@ void ResumableStream::Close(bool abandon) {
   if (stream_ == nullptr) return;
   if (abandon) stream_->Write(FinishBytes(kind_, /*abandon=*/true));
   stream_->Drain();
-  close_timer_ = Timer::Start(threads_, kCloseTimeout, [stream = stream_] { stream->Cancel(); });
+  close_timer_ = threads_->timers()->Start(kCloseTimeout, [stream = stream_] { stream->Cancel(); });
 }
 
 // ---- signs of life ----
@@ -148,7 +148,8 @@ void ResumableStream::SetPlannedEnd(uint64_t monotonic_ns) {
 
 void ResumableStream::Probe() {
   probe_.Start([this, weak = owner_, generation = generation_, heard_ns = heard_ns_,
-                late_ns = threads_->last_late_ns()](const grpc::Status& status, bool lost_there) {
+                late_ns = threads_->timers()->last_late_ns()](const grpc::Status& status,
+                                                              bool lost_there) {
     std::shared_ptr<Owner> owner = weak.lock();
     if (owner == nullptr) return;
     strand_->Post([this, owner = std::move(owner), generation, heard_ns, late_ns, status,
@@ -167,7 +168,7 @@ void ResumableStream::OnProbed(uint64_t generation, uint64_t heard_ns, uint64_t 
     // It ends the recording soon unless a Fetch arrives (kResumeTime in server/limits.h).
     owner->OnLost(grpc::Status(grpc::StatusCode::UNAVAILABLE,
                                "the worker has lost this connection, and answers on another one"));
-  } else if (!alive && heard_nothing && threads_->last_late_ns() == late_ns) {
+  } else if (!alive && heard_nothing && threads_->timers()->last_late_ns() == late_ns) {
     // While this process does not keep up, silence shows nothing.
     const absl::Duration since = absl::Nanoseconds(static_cast<int64_t>(MonotonicNow() - heard_ns));
     owner->OnLost(grpc::Status(
@@ -191,7 +192,8 @@ uint64_t ResumableStream::GiveUpDeadline() const {
 
 uint64_t ResumableStream::SilenceDeadline() const {
   if (!watches_silence_ || !reading_ || probe_.running()) return kNeverNs;
-  const uint64_t life_ns = std::max({heard_ns_, probe_.alive_ns(), threads_->last_late_ns()});
+  const uint64_t life_ns =
+      std::max({heard_ns_, probe_.alive_ns(), threads_->timers()->last_late_ns()});
   return std::max(life_ns + DurationNs(options_.timeouts.silence), probe_.next_ns());
 }
 

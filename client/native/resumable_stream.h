@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@
 #include "client/rpc/call_threads.h"
 #include "client/rpc/strand.h"
 #include "client/rpc/strand_timer.h"
-#include "client/rpc/timer.h"
+#include "client/rpc/timers.h"
 
 namespace jobscope {
 
@@ -32,7 +33,7 @@ struct StreamTimeouts {
   // Workers send progress at least every four seconds. A stream on which nothing arrives for this
   // long may be a slow link (a message is visible only once it is complete) or a dead one: the
   // client then calls Describe over a separate connection, which does not queue behind the stream.
-  // It restarts when this client falls behind (CallThreads::last_late_ns), because messages may
+  // It restarts when this client falls behind (Timers::last_late_ns), because messages may
   // then wait in its queue.
   absl::Duration silence = absl::Seconds(7);
   // A worker that does not answer this probe in time counts as lost.
@@ -154,7 +155,7 @@ class ResumableStream {
   Outages outages_;
   StrandTimer watch_timer_;
   StrandTimer retry_timer_;
-  std::shared_ptr<Timer> close_timer_;
+  std::optional<Timers::Id> close_timer_;
 };
 
 }  // namespace jobscope

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "client/rpc/completion.h"
 #include "common/process/headroom.h"
 #include "common/threads/worker_thread.h"
 
@@ -26,9 +27,6 @@ constexpr size_t kClientThreads = 20;
 // glibc reserves 64 MiB for the heap of each thread. With up to 500 MiB a capture was sometimes
 // aborted, with 600 never.
 constexpr uint64_t kHeapsBytes = uint64_t{640} << 20;
-
-// A timer that fires so much after it was due shows that events wait in the queue.
-constexpr uint64_t kLateNs = 500'000'000;
 
 unsigned Cores() { return std::max(std::thread::hardware_concurrency(), 1u); }
 
@@ -66,16 +64,9 @@ void CallThreads::AwaitUnused() {
   const absl::MutexLock lock(&mutex_, absl::Condition(&unused));
 }
 
-void CallThreads::NoteTimer(uint64_t due_ns, uint64_t now_ns) {
-  if (now_ns < due_ns + kLateNs) return;
-  uint64_t last_ns = last_late_ns_.load(std::memory_order_relaxed);
-  while (last_ns < now_ns &&
-         !last_late_ns_.compare_exchange_weak(last_ns, now_ns, std::memory_order_relaxed)) {
-  }
-}
-
 CallThreads::~CallThreads() {
   AwaitUnused();
+  timers_.Stop();
   queue_.Shutdown();
   threads_.Join();
 }
@@ -93,7 +84,7 @@ CallThreads::Lease::~Lease() {
 void CallThreads::Serve() {
   void* tag = nullptr;
   bool ok = false;
-  while (queue_.Next(&tag, &ok)) static_cast<Call*>(tag)->OnDone(ok);
+  while (queue_.Next(&tag, &ok)) static_cast<Completion*>(tag)->OnDone(ok);
 }
 
 }  // namespace jobscope

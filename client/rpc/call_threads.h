@@ -7,13 +7,12 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/completion_queue.h>
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "client/rpc/timers.h"
 #include "common/threads/thread_group.h"
 
 namespace jobscope {
@@ -28,17 +27,8 @@ absl::Status EnsureThreads();
 // is one of them (observed: a channel's last call, cancelled, holds the channel).
 class CallThreads {
  public:
-  // What a call puts into the queue as its tag.
-  class Call {
-   public:
-    virtual ~Call() = default;
-    // Runs once for each time that this was put into the queue, on one of the threads; must not
-    // block. `ok` is the queue's result of the operation; always true for the end of a call.
-    virtual void OnDone(bool ok) = 0;
-  };
-
-  // Keeps the queue open. Required by code that puts something into the queue again from OnDone (a
-  // stream does).
+  // Keeps the queue open. Required by code that starts a timer, or puts something into the queue
+  // again from OnDone (a stream does).
   class Lease {
    public:
     explicit Lease(CallThreads* threads);
@@ -63,14 +53,9 @@ class CallThreads {
   // may follow.
   void AwaitUnused();
 
+  // Its tags are Completions.
   grpc::CompletionQueue* queue() { return &queue_; }
-
-  // A timer fired at `now_ns` of MONOTONIC instead of `due_ns`.
-  void NoteTimer(uint64_t due_ns, uint64_t now_ns);
-  // When a timer was last noted that was half a second late or more; 0: none was. Up to then these
-  // threads did not keep up, or the machine slept: what looks like silence of a worker may be a
-  // message that was not read yet.
-  uint64_t last_late_ns() const { return last_late_ns_.load(std::memory_order_relaxed); }
+  Timers* timers() { return &timers_; }
 
  private:
   void Serve();
@@ -82,7 +67,7 @@ class CallThreads {
   // by _exit.
   const std::shared_ptr<grpc::Channel> engine_;
   grpc::CompletionQueue queue_;
-  std::atomic<uint64_t> last_late_ns_ = 0;
+  Timers timers_{&queue_};
   absl::Status started_;
   ThreadGroup threads_;
 };

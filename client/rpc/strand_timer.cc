@@ -8,14 +8,13 @@
 namespace jobscope {
 
 StrandTimer::StrandTimer(CallThreads* threads, Strand* strand, std::weak_ptr<void> owner)
-    : threads_(threads), strand_(strand), owner_(std::move(owner)) {}
+    : timers_(threads->timers()), strand_(strand), owner_(std::move(owner)) {}
 
 void StrandTimer::Start(absl::Duration delay, std::function<void()> fire) {
   Stop();
   fires_ns_ = MonotonicNow() + DurationNs(delay);
-  timer_ = Timer::Start(
-      threads_, delay,
-      [this, owner = owner_, generation = generation_, fire = std::move(fire)]() mutable {
+  timer_ = timers_->Start(
+      delay, [this, owner = owner_, generation = generation_, fire = std::move(fire)]() mutable {
         std::shared_ptr<void> held = owner.lock();
         if (held == nullptr) return;
         strand_->Post([this, held = std::move(held), generation, fire = std::move(fire)] {
@@ -36,7 +35,7 @@ void StrandTimer::StartBy(uint64_t deadline_ns, std::function<void()> fire) {
 
 void StrandTimer::Stop() {
   ++generation_;
-  if (timer_ != nullptr) timer_->Cancel();
+  if (timer_.has_value()) timers_->Cancel(*timer_);
   timer_.reset();
 }
 

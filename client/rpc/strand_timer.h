@@ -7,11 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "absl/time/time.h"
 #include "client/rpc/call_threads.h"
 #include "client/rpc/strand.h"
-#include "client/rpc/timer.h"
+#include "client/rpc/timers.h"
 
 namespace jobscope {
 
@@ -32,13 +33,13 @@ class StrandTimer {
   // deadline that moves with each message costs nothing.
   void StartBy(uint64_t deadline_ns, std::function<void()> fire);
   void Stop();
-  bool running() const { return timer_ != nullptr; }
+  bool running() const { return timer_.has_value(); }
 
  private:
-  CallThreads* const threads_;
+  Timers* const timers_;
   Strand* const strand_;
   const std::weak_ptr<void> owner_;
-  std::shared_ptr<Timer> timer_;
+  std::optional<Timers::Id> timer_;
   uint64_t fires_ns_ = 0;
   uint64_t generation_ = 0;  // of timer_: tasks that an earlier timer has posted are ignored
 };

@@ -42,7 +42,7 @@ struct UnaryCalls::InFlight {
 };
 
 // Owned by `InFlight` from its start until it is done.
-class UnaryCalls::Call : public CallThreads::Call {
+class UnaryCalls::Call : public Completion {
  public:
   Call(absl::Duration timeout, std::shared_ptr<InFlight> in_flight, Done done)
       : in_flight_(std::move(in_flight)), done_(std::move(done)) {
@@ -54,7 +54,7 @@ class UnaryCalls::Call : public CallThreads::Call {
              const grpc::ByteBuffer& request, grpc::CompletionQueue* queue) {
     reader_ = grpc::GenericStub(channel).PrepareUnaryCall(&context_, method, request, queue);
     reader_->StartCall();
-    reader_->Finish(&reply_, &status_, static_cast<CallThreads::Call*>(this));
+    reader_->Finish(&reply_, &status_, static_cast<Completion*>(this));
   }
 
   void Cancel() { context_.TryCancel(); }

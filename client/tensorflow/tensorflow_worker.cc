@@ -7,12 +7,13 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "client/rpc/timer.h"
+#include "client/rpc/timers.h"
 #include "client/tensorflow/reply_file.h"
 #include "client/worker/worker_outcome.h"
 #include "common/clock/monotonic.h"
@@ -85,7 +86,7 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
       const absl::Time now = SteadyNow();
       if (sent && !ended_ && now < end_) {
         end_ = now;
-        if (timer_ != nullptr) ProbeIn(times_.period);
+        if (timer_.has_value()) ProbeIn(times_.period);
       }
     }
     if (sent) {
@@ -174,13 +175,13 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
 
   void Probe() {
     calls_->Describe(times_.silence,
-                     [self = shared_from_this(), late_ns = threads_->last_late_ns()](
+                     [self = shared_from_this(), late_ns = threads_->timers()->last_late_ns()](
                          const grpc::Status& status, const v1::DescribeResponse& response) {
                        self->OnProbed(late_ns, status, response);
                      });
   }
 
-  // `late_ns`: CallThreads::last_late_ns when the probe began.
+  // `late_ns`: Timers::last_late_ns when the probe began.
   void OnProbed(uint64_t late_ns, const grpc::Status& status,
                 const v1::DescribeResponse& response) {
     bool gone = false;
@@ -192,7 +193,8 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
       // The time limit of the call itself counts from the planned end.
       late = stopped_ && SteadyNow() >= end_ + transfer_;
       // While this client does not keep up, silence shows nothing.
-      gone = GotNoAnswer(status) && SteadyNow() >= end_ && threads_->last_late_ns() == late_ns;
+      gone = GotNoAnswer(status) && SteadyNow() >= end_ &&
+             threads_->timers()->last_late_ns() == late_ns;
       if (!gone) {
         if (status.ok()) *ours_ = true;
         waits_behind_.clear();
@@ -227,7 +229,7 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     StopTimer();
     // Weak, so that the timer does not keep an abandoned recording alive.
-    timer_ = Timer::Start(threads_, delay, [weak = weak_from_this(), then = std::move(then)] {
+    timer_ = threads_->timers()->Start(delay, [weak = weak_from_this(), then = std::move(then)] {
       const std::shared_ptr<Recording> self = weak.lock();
       if (self == nullptr) return;
       {
@@ -240,7 +242,7 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
   }
 
   void StopTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (timer_ != nullptr) timer_->Cancel();
+    if (timer_.has_value()) threads_->timers()->Cancel(*timer_);
     timer_.reset();
   }
 
@@ -264,11 +266,11 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
   bool sent_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  bool terminating_ ABSL_GUARDED_BY(mutex_) = false;      // Terminate is in flight, or answered
-  absl::Time end_ ABSL_GUARDED_BY(mutex_);                // planned
-  absl::Duration transfer_ ABSL_GUARDED_BY(mutex_);       // from then until the last byte
-  std::string waits_behind_ ABSL_GUARDED_BY(mutex_);      // whose session the worker is busy with
-  std::shared_ptr<Timer> timer_ ABSL_GUARDED_BY(mutex_);  // of the request, or of the next probe
+  bool terminating_ ABSL_GUARDED_BY(mutex_) = false;  // Terminate is in flight, or answered
+  absl::Time end_ ABSL_GUARDED_BY(mutex_);            // planned
+  absl::Duration transfer_ ABSL_GUARDED_BY(mutex_);   // from then until the last byte
+  std::string waits_behind_ ABSL_GUARDED_BY(mutex_);  // whose session the worker is busy with
+  std::optional<Timers::Id> timer_ ABSL_GUARDED_BY(mutex_);  // of the request, or of the next probe
 };
 
 TensorflowWorker::TensorflowWorker(std::shared_ptr<grpc::Channel> channel, CallThreads* threads,

@@ -363,7 +363,7 @@ TEST_F(NativeSlowLinkTest, SilenceCountsFromWhenTheClientWasLastLate) {
   absl::SleepFor(absl::Seconds(1));
   // Late for three seconds more: neither that probe's end nor a silence before then decides.
   const uint64_t late_until_ns = MonotonicNow() + 3'000'000'000;
-  threads_.NoteTimer(0, late_until_ns);
+  threads_.timers()->NoteLateness(0, late_until_ns);
   ASSERT_TRUE(log_->AwaitNote("and no answer on a second connection"));
   EXPECT_GE(MonotonicNow(), late_until_ns + DurationNs(options_.timeouts.silence));
   worker_->Cancel();
