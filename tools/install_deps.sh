@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the Debian 12 packages that a part of this project needs.
+# Installs the Debian packages (12 or 13) that a part of this project needs.
 #
 #   tools/install_deps.sh [build] [test] [lint] [interop] [bench] [clang]      (default: build)
 #
@@ -10,11 +10,11 @@
 set -euo pipefail
 
 # Needed to configure and build all targets, including GoogleTest and Google Benchmark, so that one build tree serves
-# `make demo`, `make test` and `make bench` (0.5 MB more to download).
+# `make demo`, `make test` and `make bench` (0.5 MB more to download). libzstd-dev: Debian 13's libcrypto.a needs it.
 build=(
   g++ cmake ninja-build pkg-config ccache python3
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
-  libspdlog-dev libcli11-dev nlohmann-json3-dev libprotozero-dev zlib1g-dev libssl-dev
+  libspdlog-dev libcli11-dev nlohmann-json3-dev libprotozero-dev zlib1g-dev libssl-dev libzstd-dev
   libgtest-dev libgmock-dev libbenchmark-dev libjs-chart.js
 )
 # Needed to run the tests: readers of ELF files, the checkers; Python's headers for the Python package, and environments

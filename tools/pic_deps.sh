@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds what Debian 12 ships without position-independent archives (abseil, re2, protobuf-lite) from Debian's own source
+# Builds what Debian ships without position-independent archives (abseil, re2, protobuf-lite) from Debian's own source
 # packages, so that libjobscope.so can contain them. Done once: the prefix is named after the versions and this script.
 #
 #   prefix=$(tools/pic_deps.sh | tail -n 1)        the last line of the output is the prefix
@@ -135,7 +135,7 @@ main() {
     return
   fi
   (($# == 0)) || die "unknown argument '$1' (known: --print-prefix)"
-  grep -q '^VERSION_CODENAME=bookworm$' /etc/os-release || die "needs Debian 12; this is another system"
+  grep -qE '^VERSION_CODENAME=(bookworm|trixie)$' /etc/os-release || die "needs Debian 12 or 13; this is another system"
   install_missing
 
   prefix=$(prefix_path)
