@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <optional>
 #include <string>
@@ -62,11 +63,22 @@ size_t FreeDescriptors(size_t wanted) {
   return free;
 }
 
+void* MapLazily(size_t bytes, int flags) {
+  // The kernel fills no pages that nobody may access, and none that are not locked.
+  void* const mapped = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  (void)munlock(mapped, bytes);
+  if (mprotect(mapped, bytes, PROT_READ | PROT_WRITE) == 0) return mapped;
+  const int error = errno;
+  munmap(mapped, bytes);
+  errno = error;
+  return nullptr;
+}
+
 bool CanMap(uint64_t bytes) {
   if (bytes == 0) return true;
-  void* const mapped =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return false;
+  void* const mapped = MapLazily(bytes);
+  if (mapped == nullptr) return false;
   munmap(mapped, bytes);
   return true;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures how much of a limited resource this process may still take.
+// Measures how much of a limited resource this process may still take, without taking it.
 #ifndef COMMON_PROCESS_HEADROOM_H_
 #define COMMON_PROCESS_HEADROOM_H_
 
@@ -32,6 +32,13 @@ MemoryHeadroom FreeMemory(uint64_t wanted);
 // Returns whether `bytes` can be mapped now. Allocates nothing: for callers that cannot survive a
 // failed allocation.
 bool CanMap(uint64_t bytes);
+
+// Maps `bytes` of zeros, which are readable and writable and count against the limits on memory.
+// Pages are taken when they are touched, also in a program that has locked its future memory
+// (mlockall), where the kernel would otherwise take all of them now. `flags`: of mmap(), in
+// addition to MAP_PRIVATE and MAP_ANONYMOUS. Returns null, and sets errno, on failure. Allocates
+// nothing else. Thread-safe.
+void* MapLazily(size_t bytes, int flags = 0);
 
 // Returns whether a limit below the machine's memory bounds what this process may map. Takes about
 // 0.5 us, 5 us on a thread that has just woken up. Allocates nothing.

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/process/headroom.h"
+
 namespace jobscope::cuda {
 namespace {
 
@@ -26,10 +28,8 @@ bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::s
   null_is_safe_.store(null_is_safe, std::memory_order_relaxed);
   if (base_.load(std::memory_order_acquire) == nullptr) {
     buffers = std::clamp<size_t>(buffers, 1, kMaxBuffers);
-    void* const memory =
-        mmap(nullptr, (buffers + kDiscardBuffers) * kBufferBytes, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
+    void* const memory = MapLazily((buffers + kDiscardBuffers) * kBufferBytes, MAP_NORESERVE);
+    if (memory == nullptr) {
       *error = std::strerror(errno);
       return false;
     }

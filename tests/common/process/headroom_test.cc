@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -62,6 +63,25 @@ TEST(FreeMemory, EndsAtTheLimitOnAddressSpace) {
   EXPECT_EQ(little.limit, "");
   EXPECT_TRUE(can);
   EXPECT_FALSE(cannot);
+}
+
+long PeakKib() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// A real-time program locks all its memory; the kernel fills what it maps then.
+TEST(CanMap, TakesNoMemoryIfTheProgramLocksIts) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const long before = PeakKib();
+        if (mlockall(MCL_FUTURE) != 0) _exit(2);  // RLIMIT_MEMLOCK
+        const bool can = CanMap(256 * kMiB);
+        _exit(can && PeakKib() < before + 64 * 1024 ? 0 : 1);
+      },
+      [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) != 1; }, "");
 }
 
 class CgroupTest : public ::testing::Test {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +54,23 @@ class BufferPoolTest : public ::testing::Test {
     BufferPool::Complete(nullptr, 0, buffer, BufferPool::kBufferBytes, valid);
   }
 };
+
+// The kernel fills what a program that locks its memory maps.
+TEST(BufferPool, TakesMemoryForUsedBuffersOnly) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        rusage before = {};
+        getrusage(RUSAGE_SELF, &before);
+        if (mlockall(MCL_FUTURE) != 0) _exit(2);  // RLIMIT_MEMLOCK
+        std::string error;
+        const bool prepared = BufferPool::Get().Prepare(256, 2, /*null_is_safe=*/true, &error);
+        rusage after = {};
+        getrusage(RUSAGE_SELF, &after);
+        _exit(prepared && after.ru_maxrss < before.ru_maxrss + 64 * 1024 ? 0 : 1);
+      },
+      [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) != 1; }, "");
+}
 
 TEST_F(BufferPoolTest, BuffersComeBackInTheOrderOfCompletion) {
   uint8_t* const a = Request();
