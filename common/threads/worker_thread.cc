@@ -2,6 +2,7 @@
 #include "common/threads/worker_thread.h"
 
 #include <errno.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -86,6 +87,7 @@ void* RunLaunch(void* argument) {
   ReserveHeap();
   pthread_setname_np(pthread_self(), launch->name.c_str());
   launch->cpus.ApplyToThisThread();
+  (void)fesetenv(FE_DFL_ENV);
   const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
   if (policy == SCHED_FIFO || policy == SCHED_RR) {
     const sched_param ordinary = {};

@@ -19,6 +19,7 @@ namespace jobscope {
 //               application never reaches one of our threads
 //   processors  those of the process (process_cpus.h), not those that its creator is bound to
 //   scheduling  SCHED_OTHER, also if the creator runs under a real-time policy
+//   arithmetic  no floating-point exception raises a signal; results are rounded to the nearest
 //   heap        its own (64 MiB of address space), from before `body` runs
 //   stack       8 MiB, whatever `ulimit -s` says; untouched, it takes only address space
 // Threads that `body` creates inherit all but the stack. An exception of `body` (out of memory) is

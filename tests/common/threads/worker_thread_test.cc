@@ -2,6 +2,7 @@
 #include "common/threads/worker_thread.h"
 
 #include <dirent.h>
+#include <fenv.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
@@ -111,6 +112,19 @@ TEST(WorkerThread, RunsOnTheProcessorsOfTheProcessAndNotOnItsCreators) {
     EXPECT_TRUE(OnWorkerThread<CpuSet>([] { return CpuSet::OfThread(0); }) == all);
     // And the creator stays where it was.
     EXPECT_EQ(CpuSet::OfThread(0).count(), 1u);
+  }).join();
+}
+
+// Numeric programs let the exceptions end them.
+TEST(WorkerThread, FloatingPointExceptionsOfTheProgramDoNotTrapInIt) {
+  std::thread([] {
+    ASSERT_EQ(feenableexcept(FE_DIVBYZERO | FE_INVALID), 0);
+    ASSERT_EQ(fesetround(FE_UPWARD), 0);
+    EXPECT_EQ(OnWorkerThread<int>([] { return fegetexcept(); }), 0);
+    EXPECT_EQ(OnWorkerThread<int>([] { return fegetround(); }), FE_TONEAREST);
+    // And the creator keeps its own.
+    EXPECT_EQ(fegetexcept(), FE_DIVBYZERO | FE_INVALID);
+    EXPECT_EQ(fegetround(), FE_UPWARD);
   }).join();
 }
 
