@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/cuda/events/gpu_plane.h"
 
-#include <cstdio>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -153,9 +152,8 @@ void GpuPlane::KernelStats(const Activity& kernel) {
     absl::StrAppend(&details, " local:", kernel.local_bytes_per_thread);
   }
   const std::optional<double> occupancy = OccupancyPercent(kernel, info_);
-  char percent[32];
-  std::snprintf(percent, sizeof(percent), "%.4g", occupancy.value_or(0));
-  absl::StrAppend(&details, " occ_pct:", percent);
+  // Nor snprintf, which writes the decimal point of the program's locale.
+  if (occupancy.has_value()) absl::StrAppend(&details, " occ_pct:", *occupancy);
   const uint64_t id = plane_.Stat("kernel_details");
   const auto known = details_.find(details);
   if (known != details_.end()) {
