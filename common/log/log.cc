@@ -17,10 +17,12 @@
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/sink.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -33,6 +35,7 @@
 #include "common/process/blocked_signal.h"
 #include "common/process/own_environment.h"
 #include "common/text/foreign_text.h"
+#include "common/text/utc_text.h"
 
 namespace jobscope {
 namespace {
@@ -69,6 +72,11 @@ class StderrSink final : public spdlog::sinks::sink {
  public:
   void log(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
+    char time[kUtcTextBytes];
+    FormatUtc(
+        std::chrono::floor<std::chrono::milliseconds>(message.time.time_since_epoch()).count(),
+        time);
+    line.append(time, time + strlen(time));
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       formatter_->format(message, line);
@@ -140,6 +148,7 @@ LogLevel LevelFromEnvironment() {
   return LogLevel::kWarning;
 }
 
+// `pattern`: of what follows the time. spdlog would format it by localtime_r() (utc_text.h).
 // Leaked: our threads may log while the process destroys its static objects.
 spdlog::logger* MakeLogger(const char* pattern, spdlog::level::level_enum level) {
   auto* made = new spdlog::logger("jobscope", std::make_shared<StderrSink>());
@@ -150,13 +159,12 @@ spdlog::logger* MakeLogger(const char* pattern, spdlog::level::level_enum level)
 
 spdlog::logger* Logger() {
   static spdlog::logger* const logger =
-      MakeLogger("%Y-%m-%dT%H:%M:%S.%e jobscope[%P] %l: %v", ToSpdlog(LevelFromEnvironment()));
+      MakeLogger(" jobscope[%P] %l: %v", ToSpdlog(LevelFromEnvironment()));
   return logger;
 }
 
 spdlog::logger* AuditLogger() {
-  static spdlog::logger* const logger =
-      MakeLogger("%Y-%m-%dT%H:%M:%S.%e jobscope[%P] audit: %v", spdlog::level::warn);
+  static spdlog::logger* const logger = MakeLogger(" jobscope[%P] audit: %v", spdlog::level::warn);
   return logger;
 }
 

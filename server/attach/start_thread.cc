@@ -17,6 +17,7 @@
 #include <atomic>
 
 #include "common/process/blocked_signal.h"
+#include "common/text/utc_text.h"
 #include "jobscope/jobscope_c.h"
 
 namespace jobscope::attach {
@@ -194,12 +195,10 @@ void Say(LogLevel threshold, LogLevel level, const char* format, ...) {
   char line[2048];
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  tm date;
-  localtime_r(&now.tv_sec, &date);
-  size_t length = strftime(line, sizeof(line), "%Y-%m-%dT%H:%M:%S", &date);
-  length += static_cast<size_t>(snprintf(line + length, sizeof(line) - length,
-                                         ".%03ld jobscope[%d] %s: ", now.tv_nsec / 1'000'000,
-                                         static_cast<int>(getpid()), Name(level)));
+  char time[jobscope::kUtcTextBytes];
+  jobscope::FormatUtc(int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000, time);
+  auto length = static_cast<size_t>(snprintf(line, sizeof(line), "%s jobscope[%d] %s: ", time,
+                                             static_cast<int>(getpid()), Name(level)));
   va_list arguments;
   va_start(arguments, format);
   const int text = vsnprintf(line + length, sizeof(line) - length - 1, format, arguments);

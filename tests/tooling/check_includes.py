@@ -79,7 +79,7 @@ MAY_INCLUDE = {
     "server/process": ["server/process", "server/grpc_server", "server/services", "server/rpc", "server/security", "server/listen",
                        "server/session", "server/guard", "server/limits.h", "common", "include", "proto"],
     "server/c_api": ["server/c_api", "server/process", "server/programmatic", "server/guard", "server/limits.h", "common", "include"],
-    "server/attach": ["server/attach", "common/process/blocked_signal.h", "include"],
+    "server/attach": ["server/attach", "common/process/blocked_signal.h", "common/text/utc_text.h", "include"],
     "client/clock": ["client/clock"],
     "client/worker": ["client/worker", "client/clock", "rpc", "common", "proto"],
     "client/rpc": ["client/rpc", "client/worker", "rpc", "common", "proto"],

@@ -4,16 +4,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <future>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "common/log/audit_line.h"
+#include "common/process/proc_files.h"
 #include "tests/full_stderr.h"
 
 namespace jobscope {
@@ -23,6 +29,12 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::GetCapturedStderr;
+
+bool Sleeps(pid_t thread) {
+  std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string text;
+  return std::getline(stat, text) && StateInStat(text) == 'S';
+}
 
 class LogTest : public testing::Test {
  protected:
@@ -135,6 +147,39 @@ TEST_F(LogTest, AFullPipeDropsLinesAndCountsThem) {
               EndsWith("warning: third [2 earlier lines dropped: nobody read stderr]\n"));
   Log(LogLevel::kWarning, "fourth");
   EXPECT_THAT(full.Read(), EndsWith("warning: fourth\n"));
+}
+
+// The C library reads the time zone with a lock held, which a child inherits locked. Here the
+// zone's file is a FIFO, which would block the thread that logs with that lock held.
+TEST_F(LogTest, ALineDoesNotBlockTheDatesOfAForkedChild) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const std::string fifo = testing::TempDir() + "zone_" + std::to_string(getpid());
+        if (mkfifo(fifo.c_str(), 0600) != 0) _exit(2);
+        setenv("TZ", (":" + fifo).c_str(), 1);
+        std::atomic<bool> logged{false};
+        std::atomic<pid_t> tid{0};
+        std::thread([&] {
+          tid = gettid();
+          Log(LogLevel::kError, "a line");
+          logged = true;
+        }).detach();
+        while (!logged && (tid == 0 || !Sleeps(tid))) std::this_thread::yield();
+        const pid_t child = fork();
+        if (child == 0) {
+          setenv("TZ", "UTC0", 1);
+          alarm(20);
+          const time_t now = 0;
+          tm date = {};
+          _exit(localtime_r(&now, &date) == nullptr ? 1 : 0);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        unlink(fifo.c_str());
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST_F(LogTest, LinesOfManyThreadsStayWhole) {
