@@ -2,12 +2,12 @@
 #include "collectors/system/cgroup_throttling.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/process/proc_files.h"
 
 namespace jobscope {
 namespace {
@@ -15,10 +15,7 @@ namespace {
 constexpr char kFile[] = "/cpu.stat";
 
 std::vector<std::string> LinesOf(const std::string& file) {
-  std::vector<std::string> lines;
-  std::ifstream in(file);
-  for (std::string line; lines.size() < 10'000 && std::getline(in, line);) lines.push_back(line);
-  return lines;
+  return absl::StrSplit(FileText(file), '\n', absl::SkipEmpty());
 }
 
 bool HasWord(const std::string& list, const char* word) {

@@ -6,19 +6,21 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/process/loaded_libraries.h"
 #include "common/process/own_environment.h"
+#include "common/process/proc_files.h"
 
 namespace jobscope::framework::torch {
 namespace {
 
 constexpr char kLibrary[] = "libtorch_cpu.so";
 LibraryPresence torch_presence(kLibrary);
+constexpr size_t kMaxVersionBytes = 8192;  // of a file of a few lines
 constexpr char kAnyVersion[] = "JOBSCOPE_TORCH_ANY_VERSION";
 
 // Tested range (make torch-versions): 1.13, 2.1, 2.4, 2.6, 2.9, 2.12 and 2.15. The struct and the
@@ -34,9 +36,8 @@ std::string FolderOf(const std::string& path) {
 
 // Returns the quoted text in the line of a Python file that assigns `variable`.
 std::string AssignedText(const std::string& file, std::string_view variable) {
-  std::ifstream in(file);
-  std::string line;
-  for (int lines = 0; lines < 100 && std::getline(in, line); ++lines) {
+  const std::vector<std::string> lines = absl::StrSplit(FileText(file, kMaxVersionBytes), '\n');
+  for (const std::string& line : lines) {
     if (line.compare(0, variable.size(), variable) != 0) continue;
     const size_t open = line.find_first_of("'\"");
     const size_t close = line.find_last_of("'\"");
@@ -46,10 +47,9 @@ std::string AssignedText(const std::string& file, std::string_view variable) {
 }
 
 std::string FirstWord(const std::string& file) {
-  std::ifstream in(file);
-  std::string word;
-  in >> word;
-  return word.substr(0, 64);
+  const std::string text = FileText(file, /*max_bytes=*/64);
+  const absl::string_view line = absl::StripLeadingAsciiWhitespace(text);
+  return std::string(line.substr(0, line.find_first_of(" \t\r\n")));
 }
 
 // Returns "1.13" for ".../libtorch_cpu.so.1.13": Debian's library, whose Python files are

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/clock/clock_id.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cctype>
 #include <cstdint>
-#include <fstream>
 #include <string_view>
 #include <utility>
 
@@ -19,11 +19,19 @@ std::string TimeNamespace() {
   return size > 0 ? std::string(target, static_cast<size_t>(size)) : std::string();
 }
 
+// Returns the text of the boot's id; empty if /proc does not provide it.
+std::string BootId() {
+  const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  char text[64];
+  const ssize_t size = read(fd, text, sizeof(text));
+  close(fd);
+  return size > 0 ? std::string(text, static_cast<size_t>(size)) : std::string();
+}
+
 std::string ReadClockId() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   std::string id;
-  for (const char c : boot) {
+  for (const char c : BootId()) {
     if (std::isxdigit(static_cast<unsigned char>(c)) != 0) id.push_back(c);
   }
   constexpr size_t kDigits = 32;

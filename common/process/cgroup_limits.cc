@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "common/process/proc_files.h"
 
 namespace jobscope {
@@ -25,16 +27,24 @@ constexpr LimitFiles kV1 = {"/memory", "/memory.limit_in_bytes", "/memory.usage_
 constexpr LimitFiles kV2 = {"", "/memory.max", "/memory.current", ""};
 constexpr LimitFiles kHybrid = {"/unified", "/memory.max", "/memory.current", ""};
 
+std::vector<std::string> LinesOf(const std::string& path) {
+  return absl::StrSplit(FileText(path), '\n', absl::SkipEmpty());
+}
+
 // Returns the page cache of files. It counts as used, and a job that reads its data fills the group
 // with it; the kernel drops it before it refuses memory.
 uint64_t PageCache(const std::string& path, const std::string& prefix) {
-  std::ifstream file(path);
+  const std::string text = FileText(path);
   const std::string inactive = prefix + "inactive_file";
   const std::string active = prefix + "active_file";
   uint64_t bytes = 0;
-  std::string name;
-  for (uint64_t number = 0; file >> name >> number;) {
-    if (name == inactive || name == active) bytes += number;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::pair<absl::string_view, absl::string_view> entry = absl::StrSplit(line, ' ');
+    uint64_t number = 0;
+    if ((entry.first == inactive || entry.first == active) &&
+        absl::SimpleAtoi(entry.second, &number)) {
+      bytes += number;
+    }
   }
   return bytes;
 }
@@ -64,9 +74,8 @@ uint64_t LeftInGroups(const LimitFiles& files, const std::string& mount, std::st
 
 uint64_t CgroupMemoryLeft(const std::string& membership, const std::string& mount) {
   // Lines are "4:memory:/path" (v1) and "0::/path" (v2).
-  std::ifstream file(membership);
   uint64_t left = UINT64_MAX;
-  for (std::string line; std::getline(file, line);) {
+  for (const std::string& line : LinesOf(membership)) {
     const size_t first = line.find(':');
     const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
@@ -83,9 +92,8 @@ uint64_t CgroupMemoryLeft(const std::string& membership, const std::string& moun
 }
 
 std::optional<uint64_t> CgroupThreadsLeft(const std::string& membership, const std::string& mount) {
-  std::ifstream file(membership);
   std::optional<uint64_t> left;
-  for (std::string line; std::getline(file, line);) {
+  for (const std::string& line : LinesOf(membership)) {
     const size_t path_at = line.find('/');
     const bool v1 = line.find(":pids:") != std::string::npos;
     if (path_at == std::string::npos || (!v1 && line.find("::") == std::string::npos)) continue;

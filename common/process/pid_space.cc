@@ -7,14 +7,16 @@
 
 #include <cerrno>
 #include <climits>
-#include <fstream>
+
+#include "absl/strings/ascii.h"
+#include "common/process/proc_files.h"
 
 namespace jobscope {
 namespace {
 
 std::string ReadPidSpace() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::string boot = FileText("/proc/sys/kernel/random/boot_id");
+  absl::StripAsciiWhitespace(&boot);
   // "pid:[4026531836]" is the same on all machines; it is unique only together with the boot id.
   char target[64];
   const ssize_t size = readlink("/proc/self/ns/pid", target, sizeof(target));

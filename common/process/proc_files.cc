@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstddef>
 #include <system_error>
@@ -37,6 +38,21 @@ std::optional<uint64_t> TakeNumber(std::string_view* text) {
 }
 
 }  // namespace
+
+std::string FileText(const std::string& path, size_t max_bytes) {
+  std::string text;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return text;
+  char buffer[4096];
+  while (text.size() < max_bytes) {
+    const ssize_t got = read(file, buffer, std::min(sizeof(buffer), max_bytes - text.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  close(file);
+  return text;
+}
 
 std::optional<uint64_t> ReadProcNumber(const std::string& path) {
   char text[kProcLineBytes];

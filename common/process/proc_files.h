@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads single values of files in /proc. Nothing: there is no such file, or it does not hold the
-// value.
+// Reads files in /proc, and single values of them. Nothing: there is no such file, or it does not
+// hold the value.
 #ifndef COMMON_PROCESS_PROC_FILES_H_
 #define COMMON_PROCESS_PROC_FILES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace jobscope {
+
+// Returns the first `max_bytes` of a file; empty if it cannot be read. Not by std::ifstream, whose
+// descriptor a program inherits that another thread executes meanwhile. Thread-safe.
+std::string FileText(const std::string& path, size_t max_bytes = size_t{4} << 20);
 
 // Returns the number that the file at `path` begins with. Nothing also for "max".
 std::optional<uint64_t> ReadProcNumber(const std::string& path);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -12,6 +13,8 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "common/process/cgroup_limits.h"
@@ -103,6 +106,31 @@ class CgroupTest : public ::testing::Test {
 
   std::string root_;
 };
+
+// Returns the flags of the descriptor, other than `ours`, by which this process has a file open.
+int FlagsOfOther(const std::string& path, int ours) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    std::error_code closed;
+    if (fd != ours && std::filesystem::read_symlink(entry, closed) == path) {
+      return fcntl(fd, F_GETFD);
+    }
+  }
+  return -1;
+}
+
+// Another thread may execute a program at any time.
+TEST_F(CgroupTest, NoProgramInheritsTheFile) {
+  const std::string fifo = root_ + "/membership";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::thread reader([this] { EXPECT_EQ(Left(), UINT64_MAX); });
+  const int writer = open(fifo.c_str(), O_WRONLY | O_CLOEXEC);  // waits for the reader
+  int flags = -1;
+  while ((flags = FlagsOfOther(fifo, writer)) < 0) std::this_thread::yield();
+  EXPECT_EQ(flags, FD_CLOEXEC);
+  close(writer);
+  reader.join();
+}
 
 TEST_F(CgroupTest, TheTightestGroupOfVersion2Counts) {
   Write("/membership", "0::/job/worker\n");
