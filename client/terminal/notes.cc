@@ -14,6 +14,7 @@
 #include "client/terminal/columns.h"
 #include "common/run/outcome.h"
 #include "common/text/foreign_text.h"
+#include "common/xspace/segment/loss_cause.h"
 
 namespace jobscope {
 namespace {
@@ -23,13 +24,15 @@ constexpr size_t kMaxNotes = 20;
 // Limit of one text, for the same reason.
 constexpr size_t kMaxCellBytes = 500;
 
-enum class NoteKind { kCollectors, kError, kWarning, kHint };
+enum class NoteKind { kCollectors, kLoss, kError, kWarning, kHint };
 
 // Returns the text before the worker's address.
 const char* NoteStart(NoteKind kind) {
   switch (kind) {
     case NoteKind::kCollectors:
       return "collectors of ";
+    case NoteKind::kLoss:
+      return "losses of ";
     case NoteKind::kError:
       return "error of ";
     case NoteKind::kWarning:
@@ -107,6 +110,10 @@ std::string Notes(const Manifest& manifest, bool with_collectors, bool verbose) 
     of_worker.clear();
     const std::string collectors = with_collectors ? Collectors(worker, verbose) : "";
     if (!collectors.empty()) add(NoteKind::kCollectors, worker, collectors);
+    for (const auto& [cause, events] : worker.lost_by_cause) {
+      add(NoteKind::kLoss, worker,
+          absl::StrCat(events, " events (", cause, "): ", ExplanationOf(cause)));
+    }
     for (const std::string& error : worker.errors) add(NoteKind::kError, worker, error);
     for (const std::string& warning : worker.warnings) add(NoteKind::kWarning, worker, warning);
     const std::string hint = Hint(manifest, worker);

@@ -5,20 +5,14 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "common/xspace/segment/loss_cause.h"
 
 namespace jobscope::xspace {
 namespace {
 
-std::string LossText(absl::string_view cause, uint64_t events, uint64_t attempted) {
-  absl::string_view text = "lost by the collector";  // for a reason that only a newer worker knows
-  for (size_t i = 0; i < kLossCauses; ++i) {
-    const auto known = static_cast<LossCause>(i);
-    if (cause == Name(known)) text = Explanation(known);
-  }
+std::string LossText(const std::string& cause, uint64_t events, uint64_t attempted) {
   const std::string of = attempted == 0 ? "" : absl::StrCat(" of ", attempted);
-  return absl::StrCat(events, of, " events lost (", cause, "): ", text,
+  return absl::StrCat(events, of, " events lost (", cause, "): ", ExplanationOf(cause),
                       "; see docs/trace_format.md, Losses");
 }
 

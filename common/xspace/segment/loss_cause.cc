@@ -93,6 +93,14 @@ const char* Name(LossCause cause) { return WordsFor(cause).name; }
 
 const char* Explanation(LossCause cause) { return WordsFor(cause).explanation; }
 
+const char* ExplanationOf(std::string_view name) {
+  for (size_t i = 0; i < kLossCauses; ++i) {
+    const auto cause = static_cast<LossCause>(i);
+    if (name == Name(cause)) return Explanation(cause);
+  }
+  return "lost by the collector";
+}
+
 void Append(const LossesByCause& losses, google::protobuf::RepeatedPtrField<v1::LossByCause>* out) {
   for (const auto& [cause, events] : losses) {
     if (events == 0) continue;

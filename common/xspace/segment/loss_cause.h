@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string_view>
 
 #include "jobscope/v1/item.pb.h"
 
@@ -44,6 +45,8 @@ inline constexpr size_t kLossCauses = static_cast<size_t>(LossCause::kUnreadable
 const char* Name(LossCause cause);
 // What happened to the events and what helps, after "N events lost (cause): ".
 const char* Explanation(LossCause cause);
+// Likewise, of the cause with this name. If only a newer worker knows the name: that they are lost.
+const char* ExplanationOf(std::string_view name);
 
 // Events lost, by cause; a cause without losses may be absent.
 using LossesByCause = std::map<LossCause, uint64_t>;

@@ -66,6 +66,20 @@ TEST(NotesTest, TextsThatDifferInNumbersAreOneOfEachWorker) {
                                          "warning of w1:1 and 1 more: began 7 ms late\n"));
 }
 
+TEST(NotesTest, LossesHaveTheirCauseAndWhatHelps) {
+  Manifest manifest;
+  manifest.workers.resize(3);
+  for (size_t i = 0; i < 3; ++i) manifest.workers[i].address = "w" + std::to_string(i);
+  manifest.workers[0].lost_by_cause = {{"no_ring", 4}, {"overwritten", 8712025}};
+  manifest.workers[1].lost_by_cause = {{"overwritten", 12}};
+  manifest.workers[2].lost_by_cause = {{"newer\x1b[31m", 3}};  // a cause of a newer worker's
+  EXPECT_THAT(Notes(manifest),
+              AllOf(ContainsRegex("losses of w0: 4 events \\(no_ring\\): .*rings_cap_bytes\n"),
+                    ContainsRegex("losses of w0 and 1 more: 8712025 events \\(overwritten\\): "
+                                  "overwritten before they were read; .*ring_records"),
+                    HasSubstr("losses of w2: 3 events (newer [31m): lost by the collector\n")));
+}
+
 TEST(NotesTest, CollectorsThatDifferInANumberAreBothShown) {
   Manifest manifest;
   manifest.workers.resize(3);
