@@ -107,9 +107,8 @@ void ReadManifest(const std::string& directory, RunFiles* run) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
     run->warnings.push_back(
-        "no capture.json: the run is unfinished, or another tool's; outcomes, losses and clocks "
-        "are "
-        "not known");
+        "no capture.json: the run is unfinished, or another tool's; outcomes are not known, losses "
+        "and clocks only if the traces state them");
     return;
   }
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
@@ -119,7 +118,8 @@ void ReadManifest(const std::string& directory, RunFiles* run) {
   const auto workers = manifest.is_object() ? manifest.find("workers") : manifest.end();
   if (!manifest.is_object() || workers == manifest.end() || !workers->is_array()) {
     run->warnings.push_back(
-        "capture.json cannot be read: outcomes, losses and clocks are not known");
+        "capture.json cannot be read: outcomes are not known, losses and clocks only if the traces "
+        "state them");
     return;
   }
   run->has_manifest = true;
@@ -151,14 +151,20 @@ std::vector<std::string> PartsOf(const fs::path& directory, const std::string& n
   return files;
 }
 
+absl::Status CannotRead(const std::string& directory, const std::error_code& error) {
+  const char* const remedy =
+      error == std::errc::permission_denied
+          ? "; ask its owner: a run is private unless capture has --file_mode=0640 or 0644"
+          : "; name a run directory, LOGDIR/plugins/profile/RUN";
+  return absl::NotFoundError(absl::StrCat(directory, ": ", error.message(), remedy));
+}
+
 }  // namespace
 
 absl::StatusOr<RunFiles> FindRunFiles(const std::string& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
-    return absl::NotFoundError(
-        absl::StrCat(directory, error ? absl::StrCat(": ", error.message()) : " is not a directory",
-                     "; name a run directory, LOGDIR/plugins/profile/RUN"));
+    return CannotRead(directory, error ? error : std::make_error_code(std::errc::not_a_directory));
   }
   RunFiles run;
   const fs::path plain = fs::absolute(directory).lexically_normal();
@@ -188,6 +194,7 @@ absl::StatusOr<RunFiles> FindRunFiles(const std::string& directory) {
     }
     run.workers.push_back(std::move(worker));
   }
+  if (run.workers.empty() && error) return CannotRead(directory, error);
   if (run.workers.empty()) {
     const bool is_logdir = fs::is_directory(fs::path(directory) / "plugins" / "profile", error);
     return absl::NotFoundError(

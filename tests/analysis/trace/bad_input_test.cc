@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -149,6 +151,7 @@ TEST_F(BadInputTest, WithoutAManifestAndWithABrokenOne) {
   EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
   EXPECT_EQ(report["verdict"]["class"], "input");
   EXPECT_THAT(report["warnings"].dump(), HasSubstr("no capture.json"));
+  EXPECT_THAT(report["warnings"].dump(), HasSubstr("only if the traces state them"));
   EXPECT_THAT(report["sure"].get<std::string>(), HasSubstr("clocks not compared"));
   EXPECT_THAT(report["sure"].get<std::string>(), HasSubstr("losses not known"));
   EXPECT_FALSE(report["workers"][0].contains("lost"));
@@ -160,6 +163,32 @@ TEST_F(BadInputTest, WithoutAManifestAndWithABrokenOne) {
   }
   directory_.Write("capture.json", "{\"workers\":[7,{\"name\":3,\"files\":{}},{\"files\":[0]}]}");
   EXPECT_EQ(ReportOfRun()["verdict"]["workers"], json({"w5"}));
+}
+
+// Ends this process, which is a death test's. Prints why a user that is not the owner of `directory`
+// has no report of it.
+[[noreturn]] void ReadAsAnother(const std::string& directory) {
+  const uid_t nobody = 65534;
+  if (geteuid() == 0 && setresuid(nobody, nobody, nobody) != 0) _exit(2);
+  fprintf(stderr, "%s\n", std::string(ReadDigests(directory).status().message()).c_str());
+  _exit(0);
+}
+
+TEST_F(BadInputTest, ARunOfAnotherUserSaysWhatItsOwnerCanDo) {
+  AddStraggler();
+  WriteManifest();
+  constexpr char kSays[] = "Permission denied; ask its owner: .*--file_mode";
+  for (const char* hidden : {"/run", ""}) {  // the run, and the directory that holds it
+    const std::string run = Path("run");
+    std::filesystem::create_directory(run);
+    for (const std::string& name : List(directory_.path())) {
+      if (name != "run") std::filesystem::rename(Path(name), run + "/" + name);
+    }
+    ASSERT_EQ(chmod(directory_.path().c_str(), 0755), 0);
+    ASSERT_EQ(chmod((directory_.path() + hidden).c_str(), 0), 0);
+    EXPECT_EXIT(ReadAsAnother(run), ::testing::ExitedWithCode(0), kSays) << hidden;
+    ASSERT_EQ(chmod((directory_.path() + hidden).c_str(), 0755), 0);
+  }
 }
 
 TEST_F(BadInputTest, ANewerSchemaIsAnAnswerWithAWarning) {
