@@ -76,8 +76,8 @@ int RunStop(const Flags& flags) {
   const Question question = [session_id](const SurveyedWorker* worker, absl::Duration timeout,
                                          std::function<void(WorkerAnswer)> done) {
     // `stopped`: what the worker stopped; empty: nothing.
-    const auto judge = [worker, timeout, done](bool native, const grpc::Status& status,
-                                               const std::string& stopped) {
+    const auto judge = [worker, session_id, timeout, done](bool native, const grpc::Status& status,
+                                                           const std::string& stopped) {
       WorkerAnswer answer;
       answer.account.protocol = native ? Protocol::kNative : Protocol::kTensorflow;
       if (!status.ok()) {
@@ -86,8 +86,9 @@ int RunStop(const Flags& flags) {
       } else {
         answer.outcome = {Outcome::kOk, Phase::kDone,
                           !native ? "asked to stop; a stock worker does not say whether it did"
-                          : stopped.empty() ? "no such session was recording"
-                                            : stopped,
+                          : !stopped.empty()   ? stopped
+                          : session_id.empty() ? "nothing was recording"
+                                               : "no such session was recording",
                           std::nullopt};
       }
       done(std::move(answer));

@@ -309,6 +309,9 @@ TEST_F(CaptureTest, StopEndsSomebodyElsesCapture) {
   EXPECT_EQ(capture->Wait(), 0) << capture->err();
   const json manifest = json::parse(capture->out());
   EXPECT_EQ(manifest["workers"][0]["outcome"], "truncated");
+  const std::unique_ptr<Subprocess> again = Start({"stop", "--service_addr=" + native.address()});
+  EXPECT_EQ(again->Wait(), 0);
+  EXPECT_THAT(again->out(), HasSubstr("nothing was recording"));
 }
 
 // Another user's program may take the port between the two requests to a stock worker.
