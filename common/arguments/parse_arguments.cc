@@ -48,7 +48,18 @@ void ParseArguments(CLI::App* app, const std::vector<std::string>& arguments) {
     option->transform(CLI::Validator(is_number ? ToDecimal : RefuseNoValue, ""));
   }
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  app->parse(reversed);  // takes the arguments from the back
+  try {
+    app->parse(reversed);  // takes the arguments from the back
+  } catch (const CLI::ArgumentMismatch&) {
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->count() <= 1 || option->get_items_expected_max() == 0) continue;
+      throw CLI::ParseError(
+          absl::StrCat(option->get_name(), " is given ", option->count(),
+                       " times; give it once, with commas between the entries of a list"),
+          CLI::ExitCodes::ArgumentMismatch);
+    }
+    throw;
+  }
 }
 
 }  // namespace jobscope

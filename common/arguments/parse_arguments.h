@@ -18,6 +18,7 @@ namespace jobscope {
 //   CLI11 takes the next argument as its value;
 // - of an empty value in the next argument (--logdir "$UNSET");
 // - of a value that begins with "--": the next flag, if the value is left out;
+// - of a flag that is given twice;
 // - of a number that is not decimal. Leading zeros are allowed (CLI11 reads 010 as 8).
 void ParseArguments(CLI::App* app, const std::vector<std::string>& arguments);
 

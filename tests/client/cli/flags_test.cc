@@ -205,6 +205,14 @@ TEST(Flags, AnEmptyValueIsRefused) {
   EXPECT_TRUE(ParseRunFlags({"--", "train", "--logdir=", "--logdir", ""}).run);
 }
 
+TEST(Flags, AFlagThatIsGivenTwice) {
+  const FlagsResult result = Parse({"check", "--service_addr=a:1", "--service_addr=b:1"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.text, HasSubstr("check: --service_addr is given 2 times; give it once, with "
+                                     "commas between the entries of a list"));
+  EXPECT_TRUE(Parse({"check", "--service_addr=a:1", "--quiet", "--quiet"}).flags->quiet);
+}
+
 TEST(Flags, AFlagIsNoValueForRun) {
   const RunFlagsResult result = ParseRunFlags({"--listen", "--quiet", "--", "true"});
   EXPECT_FALSE(result.run);
