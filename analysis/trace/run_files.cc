@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "analysis/trace/mapped_file.h"
 #include "common/text/utf8.h"
 
@@ -130,6 +131,13 @@ void ReadManifest(const std::string& directory, RunFiles* run) {
   }
   const std::string name = TextOf(manifest, "run");
   if (!name.empty()) run->run = name;
+  if (const uint64_t lookback_ns = CountOf(manifest, "lookback_ns").value_or(0); lookback_ns > 0) {
+    run->warnings.push_back(absl::StrFormat(
+        "up to %.1f s of this run are from before its start (--lookback_ms): there, usually only "
+        "steps, input waits and coarse scopes are recorded, and the rest of these steps is "
+        "unexplained; capture without it for a verdict on all classes",
+        static_cast<double>(lookback_ns) / 1e9));
+  }
   for (const json& worker : *workers) {
     if (worker.is_object()) run->workers.push_back(WorkerOf(worker, directory));
   }

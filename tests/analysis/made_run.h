@@ -42,8 +42,10 @@ class MadeRun {
   void AddMissing(const std::string& name, const std::string& outcome, const std::string& reason) {
     workers_.push_back({{"name", name}, {"outcome", outcome}, {"reason", reason}});
   }
-  void WriteManifest(int schema = 1) {
-    Write("capture.json", json({{"schema", schema}, {"run", run_}, {"workers", workers_}}).dump());
+  void WriteManifest(int schema = 1, uint64_t lookback_ns = 0) {
+    json manifest = {{"schema", schema}, {"run", run_}, {"workers", workers_}};
+    if (lookback_ns > 0) manifest["lookback_ns"] = lookback_ns;
+    Write("capture.json", manifest.dump());
   }
 
   // Ranks in step: in each step input, compute, then an all_reduce that ends for all at once.

@@ -20,6 +20,7 @@
 namespace jobscope::analysis {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -197,6 +198,16 @@ TEST_F(BadInputTest, ANewerSchemaIsAnAnswerWithAWarning) {
   const json report = ReportOfRun();
   EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
   EXPECT_THAT(report["warnings"].dump(), HasSubstr("newer than this program"));
+}
+
+TEST_F(BadInputTest, StepsBeforeTheStartLackWhatWasNotRecordedThen) {
+  AddStraggler();
+  WriteManifest();
+  EXPECT_EQ(ReportOfRun()["warnings"], json::array());
+  WriteManifest(/*schema=*/1, /*lookback_ns=*/2'500'000'000);
+  EXPECT_THAT(ReportOfRun()["warnings"].dump(),
+              AllOf(HasSubstr("2.5 s of this run"), HasSubstr("--lookback_ms"),
+                    HasSubstr("only steps, input waits and coarse scopes")));
 }
 
 TEST_F(BadInputTest, ADuplicateRankIsSaid) {
