@@ -108,7 +108,7 @@ inline CaptureResult StartCapture(const std::string& logdir, const CaptureOption
 
 // Ends the capture of StartCapture or CaptureSteps. Blocks until its files are on disk. If a step
 // window is open, ends it early and marks the trace as truncated. ok() is false if no capture was
-// started, or if the capture failed.
+// started (error() is then that of the failed start), or if the capture failed.
 inline CaptureResult StopCapture() {
   CaptureResult result;
   jobscope_capture_result c;

@@ -141,6 +141,11 @@ absl::StatusOr<std::unique_ptr<FileSink>> ProgrammaticCapture::Begin(const std::
 
 absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
   const MutexLock one_at_a_time(&mutex_);
+  latest_start_ = StartRun(std::move(request));
+  return latest_start_;
+}
+
+absl::Status ProgrammaticCapture::StartRun(ProgrammaticRequest request) {
   if (run_ != nullptr) {
     const MutexLock lock(&run_->mutex);
     if (!run_->result.has_value()) {
@@ -194,12 +199,16 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
 
 absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::Stop() {
   std::shared_ptr<Run> run;
+  absl::Status started;
   {
     const MutexLock lock(&mutex_);
     run = std::exchange(run_, nullptr);
+    started = std::exchange(latest_start_, absl::OkStatus());
   }
   if (run == nullptr) {
-    return absl::FailedPreconditionError("no capture was started (StartCapture, CaptureSteps)");
+    return absl::FailedPreconditionError(
+        started.ok() ? "no capture was started (StartCapture, CaptureSteps)"
+                     : absl::StrCat("no capture was started: ", started.message()));
   }
   End(run.get(), EndedBy::kRequest);
   const MutexLock lock(&run->mutex);

@@ -48,7 +48,7 @@ class ProgrammaticCapture {
   absl::Status Start(ProgrammaticRequest request);
 
   // Ends the capture, unless it has ended by itself. Blocks until its files are on disk. Returns
-  // FAILED_PRECONDITION if none was started.
+  // FAILED_PRECONDITION if none was started, with the error of the latest Start.
   absl::StatusOr<ProgrammaticResult> Stop();
 
   // The process exits: ends the capture and blocks until its files are on disk, at most until
@@ -58,6 +58,7 @@ class ProgrammaticCapture {
 
  private:
   struct Run;
+  absl::Status StartRun(ProgrammaticRequest request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Creates the file of a part, unless the process exits.
   static absl::StatusOr<std::unique_ptr<FileSink>> Begin(const std::string& stem, int part,
                                                          Run* run);
@@ -70,6 +71,7 @@ class ProgrammaticCapture {
   const v1::Identity identity_;
   Mutex mutex_;
   std::shared_ptr<Run> run_ ABSL_GUARDED_BY(mutex_);
+  absl::Status latest_start_ ABSL_GUARDED_BY(mutex_);  // until Stop has reported it
   // The last one, while it is being written or until Stop has reported it.
   std::weak_ptr<Run> latest_ ABSL_GUARDED_BY(mutex_);
   uint64_t runs_ ABSL_GUARDED_BY(mutex_) = 0;

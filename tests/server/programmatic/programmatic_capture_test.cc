@@ -31,6 +31,7 @@ namespace jobscope {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string Read(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -309,7 +310,12 @@ TEST_F(ProgrammaticCaptureTest, ABadLogdirIsFoundBeforeAnythingIsRecorded) {
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), HasSubstr("/proc/nowhere"));
   EXPECT_TRUE(fake_.calls().empty());
-  EXPECT_EQ(capture_->Stop().status().code(), absl::StatusCode::kFailedPrecondition);
+  // For a program that looks at the result of Stop only.
+  const absl::Status stopped = capture_->Stop().status();
+  EXPECT_EQ(stopped.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(stopped.message()),
+              HasSubstr("no capture was started: logdir /proc/nowhere"));
+  EXPECT_THAT(std::string(capture_->Stop().status().message()), Not(HasSubstr("/proc/nowhere")));
 }
 
 TEST_F(ProgrammaticCaptureTest, AStepWindowIsOnDiskWithoutAFurtherCall) {
