@@ -55,8 +55,9 @@ absl::Status RemoveStale(const std::string& path, const DirectoryLock& lock) {
                            : Failure(absl::StrCat("unix socket ", path), "lstat");
   }
   if (!S_ISSOCK(info.st_mode)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(path, " exists and is not a socket: remove it, or choose another path"));
+    return absl::UnavailableError(absl::StrCat(
+        path,
+        " exists and is not a socket: choose another path, or remove it if nothing needs it"));
   }
   const sockaddr_un address = UnixAddress(path);
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -35,8 +35,8 @@ class ListenSocket {
   // chooses. A wildcard address of either family serves both if the host has IPv6. Replaces the
   // file of a unix socket on which no process listens; its mode is never wider than requested, and
   // the umask is left unchanged because it belongs to the whole process. Does not block on any
-  // peer. Returns ALREADY_EXISTS (another process listens there, or the file is not a socket) or
-  // UNAVAILABLE (cannot be bound).
+  // peer. Returns ALREADY_EXISTS (another process listens there) or UNAVAILABLE (cannot be bound,
+  // also because the file is not a socket).
   static absl::StatusOr<ListenSocket> Open(const BindTarget& target,
                                            const ListenSocketOptions& options);
 

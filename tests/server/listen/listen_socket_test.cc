@@ -109,6 +109,15 @@ TEST_F(UnixListenSocket, TheFirstOfTwoListensInPlaceOfAStaleFile) {
   ExpectThatTheFirstOfTwoListens();
 }
 
+// Not ALREADY_EXISTS, which is the error of an address that another process uses.
+TEST_F(UnixListenSocket, AFileThatIsNoSocketIsNamedAndKept) {
+  directory_.Write("socket", "data");
+  const absl::Status refused = Open().status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("exists and is not a socket"));
+  EXPECT_EQ(ReadAll(path_), "data");
+}
+
 // Others lock directories too, for other reasons, and for long.
 TEST_F(UnixListenSocket, ALockThatAnotherProcessKeepsMattersOnlyForAStaleFile) {
   const int directory = open(directory_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
