@@ -103,13 +103,26 @@ RunWorker WorkerOf(const json& object, const std::string& directory) {
   return worker;
 }
 
+// Returns the run of which `run`, "r.part2", is a further part; empty: of none.
+std::string WholeRunOf(const std::string& run) {
+  const size_t digits = run.find_last_not_of("0123456789") + 1;
+  const std::string_view name = std::string_view(run).substr(0, digits);
+  constexpr std::string_view kPart = ".part";
+  const bool is_part = digits < run.size() && name.size() > kPart.size() &&
+                       name.substr(name.size() - kPart.size()) == kPart;
+  return is_part ? run.substr(0, digits - kPart.size()) : std::string();
+}
+
 void ReadManifest(const std::string& directory, RunFiles* run) {
   const std::string path = (fs::path(directory) / "capture.json").string();
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
+    const std::string whole = WholeRunOf(run->run);
     run->warnings.push_back(
-        "no capture.json: the run is unfinished, or another tool's; outcomes are not known, losses "
-        "and clocks only if the traces state them");
+        whole.empty()
+            ? "no capture.json: the run is unfinished, or another tool's; outcomes are not known, "
+              "losses and clocks only if the traces state them"
+            : absl::StrCat("this is only a part of the run ", whole, "; name its directory"));
     return;
   }
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);

@@ -192,6 +192,16 @@ TEST_F(BadInputTest, ARunOfAnotherUserSaysWhatItsOwnerCanDo) {
   }
 }
 
+// Viewers list the directories of further parts as runs, too.
+TEST_F(BadInputTest, AFurtherPartNamesItsRun) {
+  AddStraggler();
+  const std::string part = Path("r.part2");
+  std::filesystem::create_directory(part);
+  std::filesystem::rename(Path("w2.xplane.pb"), part + "/w2.xplane.pb");
+  EXPECT_THAT(ReportOf(part)["warnings"].dump(),
+              HasSubstr("this is only a part of the run r; name its directory"));
+}
+
 TEST_F(BadInputTest, ANewerSchemaIsAnAnswerWithAWarning) {
   AddStraggler();
   WriteManifest(/*schema=*/2);
