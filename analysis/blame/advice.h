@@ -69,6 +69,9 @@ inline constexpr std::string_view kAdviceNoClass =
 // Reports without a verdict.
 inline constexpr std::string_view kAdviceNoSteps =
     "mark them: JOBSCOPE_STEP or jobscope.step; docs/frameworks.md shows which are inferred";
+inline constexpr std::string_view kAdviceClippedSteps =
+    "a step takes longer than the recording: capture longer, or --steps=8; if it hangs, "
+    "--python_tracer_level=1 shows where";
 inline constexpr std::string_view kAdviceFewSteps = "capture longer, or --steps=50";
 inline constexpr std::string_view kAdviceFewCommonSteps =
     "number the steps alike in all workers; if they are, capture longer";

@@ -28,6 +28,7 @@ struct StepThread {
   HostLine* line = nullptr;
   uint32_t name = 0;
   std::vector<StepEvent> steps;  // sorted, disjoint
+  size_t elsewhere = 0;          // steps with that name on other threads
 };
 
 StepThread ChooseStepThread(WorkerTrace* trace) {
@@ -47,8 +48,15 @@ StepThread ChooseStepThread(WorkerTrace* trace) {
     }
   }
   if (chosen.line == nullptr) return chosen;
-  for (const StepEvent& step : chosen.line->steps()) {
-    if (step.name == chosen.name) chosen.steps.push_back(step);
+  for (const auto& [id, line] : trace->threads) {
+    for (const StepEvent& step : line->steps()) {
+      if (step.name != chosen.name) continue;
+      if (line.get() == chosen.line) {
+        chosen.steps.push_back(step);
+      } else {
+        ++chosen.elsewhere;
+      }
+    }
   }
   return chosen;
 }
@@ -157,6 +165,7 @@ void FillIdentity(const RunWorker& worker, const WorkerTrace& trace, v1::Digest*
   }
   digest->set_events(trace.events);
   digest->set_gpu_model(trace.gpu_model);
+  digest->set_has_clipped_step(trace.has_clipped_step);
   if (!trace.summary.has_value()) return;
   const v1::Summary& summary = *trace.summary;
   const v1::Identity& identity = summary.identity();
@@ -202,6 +211,11 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
     return digest;
   }
   digest.set_step_name(trace->operators[thread.name].name);
+  if (thread.elsewhere > thread.steps.size()) {
+    digest.add_warnings(absl::StrCat(thread.elsewhere,
+                                     " steps of other threads are not counted: the report takes "
+                                     "those of one thread; mark all steps on one"));
+  }
   if (trace->summary.has_value()) {
     for (const v1::ThreadLoss& loss : trace->summary->threads()) {
       if (loss.tid() != thread.id) continue;

@@ -25,6 +25,7 @@ PlaneEvents::PlaneEvents(PlaneNames names, NameTable* table, bool of_device)
   static const std::unordered_map<std::string_view, Fact> kFacts = {
       {"_r", Fact::kRoot},
       {"step_num", Fact::kStep},
+      {"clipped_step", Fact::kClippedStep},
       {"run_delay_ns", Fact::kRunDelay},
       {"cpu_ns", Fact::kCpu},
       {"_ipl_stage_name", Fact::kStage},
@@ -67,6 +68,9 @@ void PlaneEvents::Take(const Stat& stat, EventFacts* facts) const {
       return;
     case Fact::kStep:
       if (is_integer) facts->step = stat.integer;
+      return;
+    case Fact::kClippedStep:
+      facts->clipped_step = true;
       return;
     case Fact::kRunDelay:
       if (is_integer) facts->not_running_ns = std::max<int64_t>(0, stat.integer);

@@ -21,6 +21,7 @@ namespace jobscope::analysis {
 struct EventFacts {
   bool root = false;  // `_r`
   std::optional<int64_t> step;
+  bool clipped_step = false;  // a step that the recording cuts
   std::optional<int64_t> not_running_ns;
   std::optional<int64_t> cpu_ns;
   bool input = false;  // a stage of an input pipeline
@@ -62,6 +63,7 @@ class PlaneEvents {
     kNone,
     kRoot,
     kStep,
+    kClippedStep,
     kRunDelay,
     kCpu,
     kStage,

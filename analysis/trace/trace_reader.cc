@@ -240,6 +240,7 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
     }
     if (facts.enqueue) kernels_.AddCall(CollectiveOf(facts, {}, {span, false}));
     if (facts.root) event.step = facts.step;
+    trace_->has_clipped_step = trace_->has_clipped_step || facts.clipped_step;
     event.not_running_ns = facts.not_running_ns;
     event.cpu_ns = facts.cpu_ns;
     if (facts.input) event.kind = EventKind::kInput;

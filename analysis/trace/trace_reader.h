@@ -41,6 +41,7 @@ struct WorkerTrace {
   std::vector<CollectiveEvent> collectives;
   uint64_t of_unknown_group = 0;  // of these, CollectiveEvent::of_unknown_group
   bool has_device = false;
+  bool has_clipped_step = false;
   DeviceTimes device_compute;
   DeviceTimes device_copy;
   CounterSamples counters;

@@ -54,8 +54,13 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
     if (report->workers[w].view.steps.size() >= kMinSteps) measured.push_back(w);
   }
   if (measured.empty()) {
+    const bool has_clipped_step =
+        std::any_of(report->workers.begin(), report->workers.end(),
+                    [](const WorkerRow& row) { return row.view.digest->has_clipped_step(); });
     report->verdict =
-        most_steps == 0
+        most_steps == 0 && has_clipped_step
+            ? Undecidable("no step lies within the recording", kAdviceClippedSteps)
+        : most_steps == 0
             ? Undecidable("no worker has steps", kAdviceNoSteps)
             : Undecidable(absl::StrFormat("at most %d steps were recorded, and at least %d are "
                                           "needed",

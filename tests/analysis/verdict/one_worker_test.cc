@@ -326,6 +326,30 @@ TEST_F(OneWorkerTest, NoStepsIsAnAnswer) {
   EXPECT_FALSE(report["workers"][0].contains("mean_ms"));
 }
 
+// A job that hangs in a step, or whose steps take longer than the recording.
+TEST_F(OneWorkerTest, AStepThatDoesNotEndIsNotAnAbsentMark) {
+  TraceFile trace;
+  trace.Event("train", 0, 500, {{"clipped_step", 7}, {"truncated", 1}});
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable");
+  EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("no step lies within the recording"));
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("capture longer"));
+}
+
+TEST_F(OneWorkerTest, StepsOfOtherThreadsAreReported) {
+  TraceFile trace;
+  for (int step = 0; step < 12; ++step) {
+    trace.Event("train", step * 10, step * 10 + 10, {{"_r", 1}, {"step_num", step}}, {},
+                "/host:CPU", step + 1);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  EXPECT_THAT(ReportOfRun()["warnings"].dump(),
+              HasSubstr("11 steps of other threads are not counted"));
+}
+
 TEST_F(OneWorkerTest, SelfTimeIsExclusive) {
   TraceFile trace;
   for (int step = 0; step < 10; ++step) {
