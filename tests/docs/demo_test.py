@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs examples/demo.sh, which `make demo` runs, and compares what it prints with README.md.
+"""Runs examples/demo.sh, which `make demo` runs, and compares what it prints with docs/demo.md.
 
   demo_test.py BUILD_DIRECTORY
 """
@@ -49,11 +49,11 @@ class Demo(unittest.TestCase):
         return done.stdout, addresses.groups()
 
     @machine.again_if_busy(0.5, most_tries=10, then_skip=True)  # where workers lack processors, the report says that instead
-    def test_prints_what_the_readme_shows(self):
+    def test_prints_what_its_page_shows(self):
         output, (_, slow) = self.run_demo()
         verdict = next(line for line in output.splitlines() if line.startswith("VERDICT"))
         self.assertRegex(verdict, f"^VERDICT  {re.escape(slow.replace(':', '_'))} is slow: .*input-bound: input [\\d.]+ ms")
-        command, transcript = documents.block("README.md", "console", "$ make demo").text.split("\n", 1)
+        command, transcript = documents.block("docs/demo.md", "console", "$ make demo").text.split("\n", 1)
         self.assertEqual(command, "$ make demo")
         self.assertEqual(words(output), words(transcript), output)
 

@@ -54,6 +54,15 @@ class Examples(unittest.TestCase):
 
     # ---- running them ----
 
+    def await_workers(self, addresses, processes):
+        """Returns when all addresses serve. Fails if one of the processes ends before that."""
+        end = time.monotonic() + DEADLINE_S
+        while subprocess.run(["jobscope", "check", f"--service_addr={addresses}", "--json"], env=self.environment,
+                             capture_output=True, check=False).returncode != 0:  # fmt: skip
+            self.assertLess(time.monotonic(), end, "the workers do not serve")
+            for process in processes:
+                self.assertIsNone(process.poll(), "a process has ended")
+
     def serve_two_ranks(self, command, steps=15):
         """Runs it as two ranks of one host, captures both by one command, with so many steps of each at least, and gives the events
         of each."""
@@ -65,12 +74,7 @@ class Examples(unittest.TestCase):
                                           stderr=subprocess.STDOUT, text=True))  # fmt: skip
         try:
             addresses = ",".join(f"127.0.0.1:{PORT + rank}" for rank in range(2))
-            end = time.monotonic() + DEADLINE_S
-            while subprocess.run(["jobscope", "check", f"--service_addr={addresses}", "--json"], env=self.environment,
-                                 capture_output=True, check=False).returncode != 0:  # fmt: skip
-                self.assertLess(time.monotonic(), end, "the ranks do not serve")
-                for rank in ranks:
-                    self.assertIsNone(rank.poll(), "a rank has ended")
+            self.await_workers(addresses, ranks)
             logdir = self.scratch / "logdir"
             for _ in range(20):  # on a busy machine a rank may not run during a capture
                 manifest = json.loads(run("capture", f"--service_addr={addresses}", "--duration_ms=500", f"--logdir={logdir}", "--json",
@@ -107,34 +111,33 @@ class Examples(unittest.TestCase):
         for events in self.serve_two_ranks(command):
             self.check_loop(events)
 
-    def test_readme_captures_itself(self):
-        after = "for (const auto& step : jobscope::Steps(Loader(120))) Train(step.batch);\nreturn jobscope::StopCapture().ok() ? 0 : 1;"
-        block = documents.block("README.md", "cpp", "StartCapture")
-        block = block._replace(text="#include <jobscope/steps.h>\n" + block.text)
-        output = run(*self.cpp(block, after=after), cwd=self.scratch, env=self.environment)
-        self.assertIn("logdir/plugins/profile/", output)
-        runs = sorted((self.scratch / "logdir" / "plugins" / "profile").iterdir())
-        self.assertEqual(len(runs), 3)
-        steps = [event for event in xspace.host_events(runs[-1]) if event.stats.get("_r") == 1]
-        self.assertEqual([step.stats["step_num"] for step in steps], list(range(100, 111)))
-
-    def test_readme_shell(self):
+    def test_readme_two_commands(self):
         self.needs_port()
-        text = 'train(3)\nos.write(1, b"trained %s\\n" % os.environ.get("LOCAL_RANK", "alone").encode())\n'
-        (self.scratch / "train.py").write_text(PYTHON_AROUND + text)
+        start, capture = documents.block("README.md", "sh", "jobscope run").text.splitlines()
+        (self.scratch / "train.py").write_text(PYTHON_AROUND + "train(20000)\n")
         launcher = self.scratch / "bin" / "torchrun"
         launcher.write_text(  # what PyTorch's does, as far as the example goes
             '#!/bin/bash\nn=${1#--nproc-per-node=}\nfor ((i = 0; i < n; i++)); do LOCAL_RANK=$i RANK=$i python "$2" & done\nwait\n'
         )
         launcher.chmod(0o755)
-        for block in (documents.block("README.md", "sh", "torchrun"), documents.block("docs/attach.md", "sh", "jobscope run"),
+        job = subprocess.Popen(["bash", "-ec", start], cwd=self.scratch, env=self.environment)
+        try:
+            self.await_workers(f"127.0.0.1:[{PORT}-{PORT + 3}]", [job])
+            output = run("bash", "-ec", capture.replace("/tmp/logdir", str(self.scratch / "logdir")), cwd=self.scratch, env=self.environment)
+        finally:
+            (self.scratch / "stop").touch()
+            self.assertEqual(job.wait(DEADLINE_S), 0)
+        self.assertIn("4 of 4 workers delivered", output)
+        self.assertRegex(output, "(?m)^VERDICT  ")
+
+    def test_shell_of_pages_without_code(self):
+        self.needs_port()
+        (self.scratch / "train.py").write_text(PYTHON_AROUND + 'train(3)\nos.write(1, b"trained\\n")\n')
+        for block in (documents.block("README.md", "sh", "LD_PRELOAD"), documents.block("docs/attach.md", "sh", "jobscope run"),
                       documents.block("docs/attach.md", "sh", "LD_PRELOAD"), documents.block("docs/frameworks.md", "sh", "jobscope run"),
                       documents.block("docs/nvtx.md", "sh", "jobscope run")):  # fmt: skip
             script = block.text.replace("/opt/jobscope/lib", str(self.package / "lib"))
             output = run("bash", "-ec", script, cwd=self.scratch, env=self.environment)
-            if "torchrun" in script:
-                for rank in range(4):
-                    self.assertIn(f"trained {rank}", output)
             self.assertIn("trained", output)
             self.assertNotIn("ERROR: ld.so", output)
 
@@ -176,6 +179,17 @@ class Examples(unittest.TestCase):
                            edit=lambda body: body.replace("  Train(batch);\n", "  if (Stopped()) break;\n  Train(batch);\n"))  # fmt: skip
         for events in self.serve_two_ranks(command):
             self.assertGreater(len([event for event in events if event.stats.get("_r") == 1]), 10)
+
+    def test_embedding_page_captures_itself(self):
+        after = "for (const auto& step : jobscope::Steps(Loader(120))) Train(step.batch);\nreturn jobscope::StopCapture().ok() ? 0 : 1;"
+        block = documents.block("docs/embedding.md", "cpp", "StartCapture")
+        block = block._replace(text="#include <jobscope/steps.h>\n" + block.text)
+        output = run(*self.cpp(block, after=after), cwd=self.scratch, env=self.environment)
+        self.assertIn("logdir/plugins/profile/", output)
+        runs = sorted((self.scratch / "logdir" / "plugins" / "profile").iterdir())
+        self.assertEqual(len(runs), 3)
+        steps = [event for event in xspace.host_events(runs[-1]) if event.stats.get("_r") == 1]
+        self.assertEqual([step.stats["step_num"] for step in steps], list(range(100, 111)))
 
     def test_embedding_page_by_ctypes(self):
         block = documents.block("docs/embedding.md", "python", "ctypes")
@@ -247,9 +261,9 @@ class Examples(unittest.TestCase):
                 loop.communicate(timeout=DEADLINE_S)
                 self.assertEqual(loop.returncode, 0)
 
-    def test_readme_by_hand(self):
+    def test_demo_page_by_hand(self):
         self.needs_port()
-        text = documents.block("README.md", "sh", "build/bin/train_loop").text
+        text = documents.block("docs/demo.md", "sh", "build/bin/train_loop").text
         (self.scratch / "build").mkdir()
         (self.scratch / "build" / "bin").symlink_to(BUILD / "bin")
         # The second that the example waits may be too short on a busy machine.
