@@ -52,9 +52,9 @@ std::string DifferencesTable(const char* title, const std::vector<Difference>& d
       if (!ms.has_value()) return std::string("–");
       return sign ? absl::StrFormat("%+.3f", *ms) : absl::StrFormat("%.3f", *ms);
     };
-    std::vector<std::string> cells = {difference.name, cell(difference.before_ms, false),
-                                      cell(difference.after_ms, false),
-                                      cell(difference.delta_ms(), true)};
+    std::vector<std::string> cells = {difference.name, cell(difference.before_ms, /*sign=*/false),
+                                      cell(difference.after_ms, /*sign=*/false),
+                                      cell(difference.delta_ms(), /*sign=*/true)};
     if (intervals) {
       cells.push_back(
           has_interval(difference)

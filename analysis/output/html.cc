@@ -57,8 +57,8 @@ HtmlTable::HtmlTable(std::string id, std::string caption, std::vector<Column> co
 void HtmlTable::Add(const std::vector<std::string>& cells) {
   rows_ += "<tr>";
   for (size_t c = 0; c < cells.size(); ++c) {
-    absl::StrAppend(&rows_, columns_[c].text ? "<td class=text>" : "<td>", EscapeHtml(cells[c]),
-                    "</td>");
+    absl::StrAppend(&rows_, columns_[c].kind == kText ? "<td class=text>" : "<td>",
+                    EscapeHtml(cells[c]), "</td>");
   }
   rows_ += "</tr>\n";
 }
@@ -73,7 +73,7 @@ std::string HtmlTable::Markup() const {
   absl::StrAppend(&markup, "<div class=scroll><table class=sortable id=", id_, "><caption>",
                   EscapeHtml(caption_), "</caption><thead><tr>");
   for (const Column& column : columns_) {
-    absl::StrAppend(&markup, column.text ? "<th scope=col class=text>" : "<th scope=col>",
+    absl::StrAppend(&markup, column.kind == kText ? "<th scope=col class=text>" : "<th scope=col>",
                     EscapeHtml(column.title), "</th>");
   }
   absl::StrAppend(&markup, "</tr></thead><tbody>\n", rows_, "</tbody></table></div>\n");

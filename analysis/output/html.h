@@ -16,12 +16,15 @@ std::string EscapeHtml(std::string_view text);
 // Escapes JSON for the content of a <script>: it cannot contain "</script>".
 std::string EscapeScript(std::string json);
 
+// Text is aligned left and may break; numbers are aligned right.
+enum ColumnKind { kNumbers, kText };
+
 // Writes a table that readers can sort, and filter if `filter`, by the page's script.
 class HtmlTable {
  public:
   struct Column {
     std::string title;
-    bool text = false;  // aligned left, may break
+    ColumnKind kind = kNumbers;
   };
   HtmlTable(std::string id, std::string caption, std::vector<Column> columns, bool filter = false);
   void Add(const std::vector<std::string>& cells);

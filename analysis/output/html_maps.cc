@@ -113,7 +113,7 @@ std::vector<RowName> NamesOf(const Grid& grid, double row_pixels, size_t every) 
       while (end < rows && grid.is_of_verdict[end] && !has_room(row, end)) ++end;
       const std::string text = NameOfRows(grid, row, end);
       if (names.empty() || has_room(names.back().row, row)) {
-        names.push_back({row, text, true});
+        names.push_back({row, text, /*is_of_verdict=*/true});
       } else {
         absl::StrAppend(&names.back().text, ", ", text);
       }
@@ -125,7 +125,7 @@ std::vector<RowName> NamesOf(const Grid& grid, double row_pixels, size_t every) 
     const bool fits = std::all_of(of_verdict.begin(), of_verdict.end(), [&](const RowName& other) {
       return has_room(std::min(other.row, row), std::max(other.row, row));
     });
-    if (fits) names.push_back({row, NameOfRows(grid, row, row + 1), false});
+    if (fits) names.push_back({row, NameOfRows(grid, row, row + 1), /*is_of_verdict=*/false});
   }
   std::sort(names.begin(), names.end(),
             [](const RowName& a, const RowName& b) { return a.row < b.row; });

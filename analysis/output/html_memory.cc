@@ -214,8 +214,8 @@ std::string MemoryTableOf(const std::vector<Chart>& charts) {
   HtmlTable table("memory-table",
                   "Memory in MiB: in use at the end and at most in the capture; since the start of "
                   "the process, reserved, limit and fragmentation as the allocator reports them",
-                  {{"memory", true},
-                   {"worker", true},
+                  {{"memory", kText},
+                   {"worker", kText},
                    {"in use"},
                    {"peak"},
                    {"peak of the process"},
@@ -224,7 +224,7 @@ std::string MemoryTableOf(const std::vector<Chart>& charts) {
                    {"fragmented %"},
                    {"allocations"},
                    {"largest"},
-                   {"largest is for", true}},
+                   {"largest is for", kText}},
                   /*filter=*/true);
   size_t rows = 0;
   for (const Chart& chart : charts) {
@@ -238,7 +238,7 @@ std::string MemoryTableOf(const std::vector<Chart>& charts) {
 std::string CountersTableOf(const std::vector<Chart>& charts) {
   HtmlTable table(
       "counter-table", "Counters of each worker",
-      {{"counter", true}, {"worker", true}, {"mean"}, {"minimum"}, {"maximum"}, {"last"}},
+      {{"counter", kText}, {"worker", kText}, {"mean"}, {"minimum"}, {"maximum"}, {"last"}},
       /*filter=*/true);
   size_t rows = 0;
   for (const Chart& chart : charts) {

@@ -31,8 +31,8 @@ std::string NamesSection(const char* id, const char* title, const char* caption,
                          const std::optional<uint64_t>& left_out) {
   if (names.empty()) return {};
   HtmlTable table(id, caption,
-                  {{"name", true},
-                   {"class", true},
+                  {{"name", kText},
+                   {"class", kText},
                    {"count"},
                    {"total ms"},
                    {"self ms"},
@@ -40,7 +40,7 @@ std::string NamesSection(const char* id, const char* title, const char* caption,
                    {"max ms"},
                    {"share %"},
                    {"workers"},
-                   {"source", true}},
+                   {"source", kText}},
                   /*filter=*/true);
   for (const NameRow& row : names) {
     table.Add(
@@ -65,13 +65,13 @@ std::string InputSection(const Report& report) {
   HtmlTable names("input-names",
                   "What the workers wait for: an input wait counts as a whole, a scope inside one "
                   "by its self time there; means per step over the workers that record input",
-                  {{"name", true},
-                   {"is", true},
+                  {{"name", kText},
+                   {"is", kText},
                    {"mean ms"},
                    {"most ms"},
-                   {"most in", true},
+                   {"most in", kText},
                    {"workers"},
-                   {"source", true}},
+                   {"source", kText}},
                   input.names.size() > kMaxRowsWithoutFilter);
   for (const InputName& name : input.names) {
     names.Add({name.name, name.is_wait ? "wait" : "inside a wait", absl::StrFormat("%.3f", name.ms),
@@ -79,7 +79,7 @@ std::string InputSection(const Report& report) {
                absl::StrCat(name.workers), name.source});
   }
   HtmlTable workers("input-workers", "Share of their steps that workers wait for input",
-                    {{"worker", true}, {"ms per step"}, {"share %"}},
+                    {{"worker", kText}, {"ms per step"}, {"share %"}},
                     input.workers.size() > kMaxRowsWithoutFilter);
   for (const InputWorker& worker : input.workers) {
     workers.Add({TitleOf(report.workers[worker.worker]), absl::StrFormat("%.3f", worker.ms),

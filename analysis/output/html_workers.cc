@@ -33,11 +33,11 @@ std::string LossesText(const WorkerRow& row) {
 }  // namespace
 
 std::string WorkersSection(const Report& report) {
-  std::vector<HtmlTable::Column> columns = {{"worker", true}, {"host", true}};
+  std::vector<HtmlTable::Column> columns = {{"worker", kText}, {"host", kText}};
   const bool models =
       Any(report, [](const WorkerRow& row) { return !row.view.digest->gpu_model().empty(); });
-  if (models) columns.push_back({"GPU", true});
-  columns.push_back({"outcome", true});
+  if (models) columns.push_back({"GPU", kText});
+  columns.push_back({"outcome", kText});
   for (const char* title :
        {"steps", "p50 ms", "p90 ms", "p99 ms", "longest ms", "gap ms", "own ms", "mean ms"}) {
     columns.push_back({title});
@@ -53,7 +53,7 @@ std::string WorkersSection(const Report& report) {
   columns.push_back({"events"});
   columns.push_back({"lost"});
   const bool causes = Any(report, [](const WorkerRow& row) { return !LossesOf(row).empty(); });
-  if (causes) columns.push_back({"lost by cause", true});
+  if (causes) columns.push_back({"lost by cause", kText});
   columns.push_back({"clock +- ms"});
   HtmlTable table("workers", "All workers; times per step are means over all steps of a worker",
                   columns, report.workers.size() > 8);

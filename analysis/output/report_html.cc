@@ -109,7 +109,7 @@ std::string ClassesSection(const Report& report) {
       "classes",
       "Time per step by class: mean over all workers, share of the time of all steps, "
       "and the workers with the least and the most",
-      {{"class", true}, {"mean ms"}, {"share %"}, {"least ms"}, {"most ms"}, {"most in", true}});
+      {{"class", kText}, {"mean ms"}, {"share %"}, {"least ms"}, {"most ms"}, {"most in", kText}});
   for (const ClassRow& row : ClassesOf(report)) {
     table.Add({std::string(ClassTitle(row.step_class)), absl::StrFormat("%.2f", row.mean_ms),
                absl::StrFormat("%.1f", 100 * row.share), absl::StrFormat("%.2f", row.least_ms),
@@ -124,14 +124,14 @@ std::string CollectivesSection(const Report& report) {
   HtmlTable table("collectives",
                   "Collectives: waiting is the sum over all workers, transfer the "
                   "least that any of them was blocked",
-                  {{"collective", true},
-                   {"group", true},
+                  {{"collective", kText},
+                   {"group", kText},
                    {"count"},
                    {"matched"},
                    {"wait ms"},
                    {"transfer ms"},
                    {"bytes"},
-                   {"last to arrive", true}});
+                   {"last to arrive", kText}});
   for (const CollectiveRow& row : report.collectives) {
     const auto last =
         std::max_element(row.last.begin(), row.last.end(),

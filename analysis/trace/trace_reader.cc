@@ -238,7 +238,7 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
       const std::optional<int64_t> correlation = plane->events.CorrelationOf(raw);
       if (correlation.has_value()) kernels_.AddLaunch(*correlation, span.begin_ns);
     }
-    if (facts.enqueue) kernels_.AddCall(CollectiveOf(facts, {}, {span, false}));
+    if (facts.enqueue) kernels_.AddCall(CollectiveOf(facts, {}, {span, /*on_device=*/false}));
     if (facts.root) event.step = facts.step;
     trace_->has_clipped_step = trace_->has_clipped_step || facts.clipped_step;
     event.not_running_ns = facts.not_running_ns;
@@ -267,7 +267,7 @@ void TraceReader::ReadAsyncLine(Plane* plane, std::string_view bytes) {
     const EventMeaning& meaning = plane->events.MeaningOf(raw.metadata_id);
     const EventFacts facts = plane->events.FactsOf(raw, meaning.facts);
     const Interval span = Count(header, raw);
-    if (facts.enqueue) kernels_.AddCall(CollectiveOf(facts, {}, {span, false}));
+    if (facts.enqueue) kernels_.AddCall(CollectiveOf(facts, {}, {span, /*on_device=*/false}));
     if (meaning.kind != EventKind::kCollective && !facts.collective) return;
     trace_->operators.Count(meaning.name, span.length_ns(), 0);
     trace_->collectives.push_back(

@@ -66,13 +66,13 @@ void Progress::Update(const ProgressCounts& counts) {
     const absl::Time now = SteadyNow();
     if (live_ && !IsDue(now)) return;
     drawn_ = now;
-    std::string text = ProgressText(counts, true);
+    std::string text = ProgressText(counts, /*live=*/true);
     text.resize(std::min(text.size(), TerminalWidth() - 1));
     writer_.Redraw(absl::StrCat("\r\x1b[K", text));
     live_ = true;
     return;
   }
-  const std::string text = ProgressText(counts, false);
+  const std::string text = ProgressText(counts, /*live=*/false);
   const std::string phase = text.substr(0, text.find(' '));
   if (phase == last_phase_) return;
   last_phase_ = phase;

@@ -146,7 +146,7 @@ bool GpuReader::FindByIndex(uint32_t index) {
   const Result result =
       Call("nvmlDeviceGetHandleByIndex_v2", api_->nvmlDeviceGetHandleByIndex_v2, index, &device);
   if (result == kSuccess) {
-    Add(device, false, index, std::nullopt);
+    Add(device, /*is_mig=*/false, index, /*ordinal=*/std::nullopt);
     return true;
   }
   notes_.push_back(absl::StrCat("Cannot read GPU ", index, ": ",
@@ -175,7 +175,7 @@ void GpuReader::FindByVisible(const VisibleDevice& visible, uint32_t count) {
       continue;
     }
     if (Text(&text).compare(0, uuid.size(), uuid) == 0) {
-      return Add(device, false, index, std::nullopt);
+      return Add(device, /*is_mig=*/false, index, /*ordinal=*/std::nullopt);
     }
   }
   notes_.push_back(absl::StrCat(visible.uuid, " of CUDA_VISIBLE_DEVICES is not among the GPUs"));

@@ -309,7 +309,8 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
   g_refused_shapes.store(0, std::memory_order_relaxed);
   // The callback determines the kind of scope: querying it would be another call per operator.
   // Inputs are for collectives; other user scopes have none.
-  std::vector<Callback> callbacks = {CallbackOf(&OnStart<Kind::kUser>, true, {kScopeUser})};
+  std::vector<Callback> callbacks = {
+      CallbackOf(&OnStart<Kind::kUser>, /*inputs=*/true, {kScopeUser})};
   if (options.operators) {
     const bool shapes = options.shapes && g_api.input_sizes != nullptr;
     callbacks.push_back(
@@ -320,14 +321,16 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
                    {kScopeFunction, kScopeTorchScript, kScopeCustomClass, kScopeStaticRuntimeOp,
                     kScopeStaticRuntimeModel}));
   } else if (ScopesAreSteps()) {
-    callbacks.push_back(CallbackOf(&OnUnrecordedBackward, false, {kScopeBackward}));
+    callbacks.push_back(CallbackOf(&OnUnrecordedBackward, /*inputs=*/false, {kScopeBackward}));
   }
   Register(g_api, callbacks);
 }
 
 bool WantsProcessGroups() { return g_gloo_seen.load(std::memory_order_relaxed); }
 
-void AddProcessGroups() { RegisterOnce(CallbackOf(&OnCollectiveCall, true, {kScopeFunction})); }
+void AddProcessGroups() {
+  RegisterOnce(CallbackOf(&OnCollectiveCall, /*inputs=*/true, {kScopeFunction}));
+}
 
 void RemoveCallbacks() { Unregister(); }
 

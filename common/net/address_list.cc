@@ -166,8 +166,8 @@ class EndpointList {
       line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
       if (line.empty()) continue;
       has_address = true;
-      const absl::Status status =
-          AddList(line, absl::StrCat(" (", path, " line ", line_number, ")"), false);
+      const absl::Status status = AddList(
+          line, absl::StrCat(" (", path, " line ", line_number, ")"), /*files_allowed=*/false);
       if (!status.ok()) return status;
     }
     if (!has_address) {
@@ -252,7 +252,7 @@ absl::StatusOr<std::vector<Endpoint>> ParseAddressList(absl::string_view list,
         absl::StrCat("the address list has more than ", kMaxAddressListBytes, " bytes; use @file"));
   }
   EndpointList endpoints(resolver, notes);
-  const absl::Status status = endpoints.AddList(list, "", true);
+  const absl::Status status = endpoints.AddList(list, /*where=*/"", /*files_allowed=*/true);
   if (!status.ok()) return status;
   return endpoints.Take();
 }

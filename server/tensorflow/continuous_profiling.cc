@@ -57,7 +57,7 @@ ContinuousProfiling::~ContinuousProfiling() { TurnOff(); }
 
 void ContinuousProfiling::TurnOff() {
   const absl::MutexLock lock(&state_->mutex);
-  if (state_->running.has_value()) state_->End(false);
+  if (state_->running.has_value()) state_->End(/*by_limit=*/false);
 }
 
 absl::Status ContinuousProfiling::Start(ProfileCall call, absl::Time now) {
@@ -70,7 +70,8 @@ absl::Status ContinuousProfiling::Start(ProfileCall call, absl::Time now) {
     const std::shared_ptr<State> state = weak.lock();
     if (state == nullptr) return;
     const absl::MutexLock lock(&state->mutex);
-    if (state->running.has_value() && state->running->number == number) state->End(true);
+    if (state->running.has_value() && state->running->number == number)
+      state->End(/*by_limit=*/true);
   });
   // Last of what may throw: recording is on only if the timer, Stop or the end turns it off.
   state_->set_recording(call.options.recording.host_tracer_level);
@@ -95,7 +96,7 @@ absl::StatusOr<ProfileCall> ContinuousProfiling::Snapshot(absl::Time now,
 absl::Status ContinuousProfiling::Stop() {
   const absl::MutexLock lock(&state_->mutex);
   if (!state_->running.has_value()) return state_->NotRunning();
-  state_->End(false);
+  state_->End(/*by_limit=*/false);
   return absl::OkStatus();
 }
 

@@ -101,10 +101,10 @@ int RunStop(const Flags& flags) {
             worker->diagnoser->Explain(
                 *worker->endpoint, status,
                 [judge, text = StopText(response)](const grpc::Status& explained) {
-                  judge(true, explained, text);
+                  judge(/*native=*/true, explained, text);
                 });
           } else if (session_id.empty()) {
-            judge(false,
+            judge(/*native=*/false,
                   grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
                                "a stock worker is stopped by name: give --session_id"),
                   "");
@@ -112,9 +112,10 @@ int RunStop(const Flags& flags) {
             worker->calls->Terminate(
                 session_id, timeout,
                 [worker, judge](const grpc::Status& terminated, bool /*ended*/) {
-                  worker->diagnoser->Explain(
-                      *worker->endpoint, terminated,
-                      [judge](const grpc::Status& explained) { judge(false, explained, ""); });
+                  worker->diagnoser->Explain(*worker->endpoint, terminated,
+                                             [judge](const grpc::Status& explained) {
+                                               judge(/*native=*/false, explained, "");
+                                             });
                 });
           }
         });

@@ -86,11 +86,11 @@ uint32_t EndStepUsage(ThreadState* state, uint64_t begin_ticks, jobscope_arg* ar
   if (!Read(state, Ticks(), &now)) return 1;
   state->usage = now;
   if (!has_before) return 1;
-  args[JOBSCOPE_STEP_CPU_NS] = Difference(true, before.cpu_ns, now.cpu_ns);
+  args[JOBSCOPE_STEP_CPU_NS] = Difference(/*known=*/true, before.cpu_ns, now.cpu_ns);
   args[JOBSCOPE_STEP_RUN_DELAY_NS] =
       Difference(before.has_run_delay && now.has_run_delay, before.run_delay_ns, now.run_delay_ns);
   args[JOBSCOPE_STEP_INVOLUNTARY_SWITCHES] =
-      Difference(true, before.involuntary_switches, now.involuntary_switches);
+      Difference(/*known=*/true, before.involuntary_switches, now.involuntary_switches);
   return kStepArguments;
 }
 

@@ -213,11 +213,13 @@ void OnStepEnd(uint32_t site, int64_t number, uint64_t begin_ticks, uint64_t end
   slot.end_ordinal.store(ordinal, std::memory_order_release);
 }
 
-void ArmTrigger(int64_t first, int64_t last, uint32_t bits) { Arm(false, first, last, bits); }
+void ArmTrigger(int64_t first, int64_t last, uint32_t bits) {
+  Arm(/*by_ordinal=*/false, first, last, bits);
+}
 
 void ArmTriggerByOrdinal(uint64_t first, uint64_t last, uint32_t bits) {
   constexpr auto kMost = static_cast<uint64_t>(INT64_MAX);
-  Arm(true, static_cast<int64_t>(first < kMost ? first : kMost),
+  Arm(/*by_ordinal=*/true, static_cast<int64_t>(first < kMost ? first : kMost),
       static_cast<int64_t>(last < kMost ? last : kMost), bits);
 }
 

@@ -196,7 +196,8 @@ void CallSession::WriteOpen(const StackRound& stacks, uint64_t now_ticks) {
       if (now_ticks - open.begin_ticks < limits_.min_ticks) {
         Count(&short_);
       } else {
-        Write(thread, stack.frames[frame - 1].code, open, frame - 1, now_ticks, true);
+        Write(thread, stack.frames[frame - 1].code, open, frame - 1, now_ticks,
+              /*truncated=*/true);
       }
     };
     for (; call > 0 && frame > 0; --call, --frame) {
