@@ -4,7 +4,6 @@
 #include <climits>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,7 +13,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "analysis/cli/capture_report.h"
@@ -24,6 +22,7 @@
 #include "client/cli/capture_flags.h"
 #include "client/cli/capture_interrupt.h"
 #include "client/cli/flags.h"
+#include "client/cli/logdir_marker.h"
 #include "client/cli/sample.h"
 #include "client/diagnosis/diagnoser.h"
 #include "client/fan_out/fan_out.h"
@@ -133,6 +132,16 @@ void TakeSample(size_t count, std::vector<Endpoint>* endpoints, Manifest* manife
   *endpoints = std::move(taken);
 }
 
+absl::Status CheckMinWorkers(const Flags& flags, size_t workers) {
+  if (!flags.min_workers.has_value() || *flags.min_workers <= static_cast<int64_t>(workers)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--min_workers=", *flags.min_workers, ", but only ", workers,
+                   flags.sample.has_value() ? " are sampled" : " addresses are given",
+                   "; lower it, or give more"));
+}
+
 void FillStart(const StartFacts& facts, Manifest* manifest) {
   if (facts.started.has_value()) manifest->started_unix_ns = absl::ToUnixNanos(*facts.started);
   manifest->start_spread_ns = facts.spread_ns;
@@ -212,11 +221,8 @@ int RunCapture(const Flags& flags) {
     TakeSample(static_cast<size_t>(*flags.sample), &endpoints, &manifest);
   }
   const size_t total = endpoints.size();
-  if (flags.min_workers.has_value() && *flags.min_workers > static_cast<int64_t>(total)) {
-    return UsageError(absl::InvalidArgumentError(
-        absl::StrCat("--min_workers=", *flags.min_workers, ", but only ", total,
-                     flags.sample.has_value() ? " are sampled" : " addresses are given",
-                     "; lower it, or give more")));
+  if (const absl::Status enough = CheckMinWorkers(flags, total); !enough.ok()) {
+    return UsageError(enough);
   }
   const absl::Status descriptors = EnsureDescriptors(total, kDescriptorsPerWorker);
   if (!descriptors.ok()) return UsageError(descriptors);
@@ -236,19 +242,9 @@ int RunCapture(const Flags& flags) {
     directory->RemoveIfEmpty();
     return UsageError(threads.started());
   }
-  // Written beside the first trace: without a trace, the logdir must not look like one with runs.
-  std::once_flag first_delivery;
-  bool marking = false;
-  absl::Notification marked;
-  absl::Status marker;
+  LogdirMarker marker(&*directory, &disk);
   const DeliveryWriter writer = [&](size_t index, Delivery* delivery, ManifestWorker* account) {
-    std::call_once(first_delivery, [&] {
-      marking = true;
-      disk.Run([&] {
-        marker = directory->WriteMarker(absl::Now());
-        marked.Notify();
-      });
-    });
+    marker.OnDelivery();
     return delivery->Write(*directory, stems[index], account);
   };
   FanOut fan_out(std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),
@@ -256,10 +252,9 @@ int RunCapture(const Flags& flags) {
                  writer, &progress);
   interrupt.OnFanOut(&fan_out);
   std::vector<WorkerResult> results = fan_out.Run();
-  if (marking) marked.WaitForNotification();
-  if (!marker.ok()) {
+  if (const absl::Status marked = marker.Await(); !marked.ok()) {
     std::fprintf(stderr, "capture: TensorBoard may not find this run: %s\n",
-                 std::string(marker.message()).c_str());
+                 std::string(marked.message()).c_str());
   }
 
   FillOptions(flags, *directory, &manifest);

@@ -76,6 +76,23 @@ void CudaCollector::PrecedeExitHandlers() const {
   (void)std::atexit([] { cuda::StateLog::Get().NoteExit(); });
 }
 
+cuda::CudaSessionOptions CudaCollector::SessionOptionsWith(const cuda::CuptiApi* api,
+                                                           int driver_version) const {
+  cuda::CudaSessionOptions options;
+  options.api = api;
+  options.uses_tsc = uses_tsc_;
+  options.tracing.unified_memory = options_.unified_memory;
+  options.tracing.driver_version = driver_version;
+  options.tracing.device_buffer_bytes = options_.device_buffer_bytes;
+  options.tracing.discard_kept = [api] { cuda::DiscardKept(api); };
+  options.limits = options_.limits;
+  options.steps = options_.steps;
+  options.calls = calls_;
+  options.finalize = options_.finalize;
+  options.graphs_seen = graphs_seen_;
+  return options;
+}
+
 absl::Status CudaCollector::Arm(const ArmRequest& request) {
   report_ = {};
   session_.reset();
@@ -120,14 +137,8 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
                                        kReadyBuffers, api->version >= cuda::kCupti12_9, &error)) {
     return Fail(absl::StrCat("no memory for trace buffers: ", error));
   }
-  cuda::Tracing::Options tracing;
-  tracing.unified_memory = options_.unified_memory;
-  tracing.driver_version = driver.driver_version;
-  tracing.device_buffer_bytes = options_.device_buffer_bytes;
-  tracing.discard_kept = [api] { cuda::DiscardKept(api); };
   auto session =
-      std::make_unique<cuda::CudaSession>(request, api, uses_tsc_, tracing, options_.limits,
-                                          options_.steps, calls_, options_.finalize, graphs_seen_);
+      std::make_unique<cuda::CudaSession>(request, SessionOptionsWith(api, driver.driver_version));
   const absl::Status status = session->Arm();
   // Again: a library's first calls may create objects that are destroyed at exit.
   if (is_first_use) PrecedeExitHandlers();

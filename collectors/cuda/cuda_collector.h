@@ -47,6 +47,7 @@ class CudaCollector : public Collector {
   absl::Status Fail(std::string reason);
   void Off(std::string reason);
   void PrecedeExitHandlers() const;
+  cuda::CudaSessionOptions SessionOptionsWith(const cuda::CuptiApi* api, int driver_version) const;
 
   const bool uses_tsc_;
   const CudaCollectorOptions options_;

@@ -34,18 +34,15 @@ absl::Duration Until(absl::Time deadline) {
 
 }  // namespace
 
-CudaSession::CudaSession(const ArmRequest& request, const CuptiApi* api, bool uses_tsc,
-                         const Tracing::Options& tracing, const SessionLimits& limits,
-                         RecentSteps steps, std::shared_ptr<DetachedCaller> calls,
-                         FinalizeChoice finalize, bool graphs_seen)
+CudaSession::CudaSession(const ArmRequest& request, const CudaSessionOptions& options)
     : request_(request),
-      api_(api),
-      limits_(limits),
-      finalize_(finalize),
-      graphs_seen_(graphs_seen),
+      api_(options.api),
+      limits_(options.limits),
+      finalize_(options.finalize),
+      graphs_seen_(options.graphs_seen),
       pool_(BufferPool::Get()),
-      tracing_(api, tracing, std::move(calls)),
-      records_(request, api, uses_tsc, limits, std::move(steps)) {}
+      tracing_(options.api, options.tracing, options.calls),
+      records_(request, options.api, options.uses_tsc, options.limits, options.steps) {}
 
 CudaSession::~CudaSession() {
   if (abandoned_) return;

@@ -23,13 +23,22 @@
 
 namespace jobscope::cuda {
 
+struct CudaSessionOptions {
+  const CuptiApi* api = nullptr;
+  bool uses_tsc = false;
+  Tracing::Options tracing;
+  SessionLimits limits;
+  RecentSteps steps;
+  std::shared_ptr<DetachedCaller> calls;  // makes the calls into CUPTI that may hang
+  FinalizeChoice finalize = FinalizeChoice::kByVersion;
+  bool graphs_seen = false;  // an earlier session has seen a CUDA graph
+};
+
 // Records the GPU activity of one session, from Arm to Report. Belongs to the collector's thread,
 // except LostSoFar. SessionAccount describes how each record is counted.
 class CudaSession {
  public:
-  CudaSession(const ArmRequest& request, const CuptiApi* api, bool uses_tsc,
-              const Tracing::Options& tracing, const SessionLimits& limits, RecentSteps steps,
-              std::shared_ptr<DetachedCaller> calls, FinalizeChoice finalize, bool graphs_seen);
+  CudaSession(const ArmRequest& request, const CudaSessionOptions& options);
   ~CudaSession();
 
   absl::Status Arm();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/run/run_directory.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/run/directories.h"
 #include "common/run/tfrecord.h"
 
 namespace jobscope {
@@ -28,12 +28,6 @@ constexpr size_t kMaxRunBytes = 128;
 constexpr int kMaxPart = 9999;
 // Maximum number of captures that begin in the same second in one logdir.
 constexpr int kMaxSuffix = 10000;
-
-absl::Status Cannot(absl::string_view verb, const std::string& path, int error) {
-  const std::string text = absl::StrCat("cannot ", verb, " ", path, ": ", std::strerror(error),
-                                        "; name a logdir that can be written");
-  return error == ENAMETOOLONG ? absl::InvalidArgumentError(text) : absl::UnavailableError(text);
-}
 
 absl::Status CheckRoom(const std::string& directory, uint64_t min_free_bytes) {
   struct statvfs system {};
@@ -57,31 +51,6 @@ std::string PartPath(const std::string& run_path, int part) {
   return absl::StrCat(run_path, ".part", part);
 }
 
-mode_t DirectoryMode(mode_t file_mode) { return file_mode | 0700 | ((file_mode & 0444) >> 2); }
-
-// Gives a new directory its mode. By descriptor: where everybody may rename, somebody may have put
-// a link in its place.
-void Share(const std::string& path, mode_t mode) {
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return;
-  struct stat info {};
-  if (fstat(fd, &info) == 0) {
-    // Inherited: all that is created in a team's logdir belongs to the team's group.
-    (void)!fchmod(fd, mode | (info.st_mode & S_ISGID));
-  }
-  close(fd);
-}
-
-// Creates a directory. False: it exists already.
-absl::StatusOr<bool> MakeDirectory(const std::string& path, mode_t file_mode) {
-  if (mkdir(path.c_str(), 0700) == 0) {
-    if (DirectoryMode(file_mode) != 0700) Share(path, DirectoryMode(file_mode));
-    return true;
-  }
-  if (errno == EEXIST) return false;
-  return Cannot("create", path, errno);
-}
-
 // Creates a run's directory. False: the name is taken, also by leftover parts of a removed run:
 // their traces would be taken for ours.
 absl::StatusOr<bool> MakeRun(const std::string& path, mode_t file_mode) {
@@ -90,53 +59,73 @@ absl::StatusOr<bool> MakeRun(const std::string& path, mode_t file_mode) {
   return MakeDirectory(path, file_mode);
 }
 
-// Creates all missing parents.
-absl::Status MakeParents(const fs::path& path, mode_t file_mode) {
+std::string RepositoryIn(const std::string& logdir) {
+  return absl::StrCat(logdir, "/plugins/profile");
+}
+
+absl::StatusOr<std::string> AbsoluteLogdir(const std::string& logdir) {
+  if (logdir.empty()) {
+    return absl::InvalidArgumentError("logdir '': it is empty; name a directory");
+  }
+  if (absl::StrContains(logdir, "://")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("logdir ", logdir,
+                     ": remote storage is not written directly; capture into a local directory "
+                     "and copy the run"));
+  }
   std::error_code error;
-  if (fs::is_directory(path, error)) return absl::OkStatus();
-  if (path.has_relative_path()) {
-    if (absl::Status status = MakeParents(path.parent_path(), file_mode); !status.ok()) {
-      return status;
-    }
-  }
-  const absl::StatusOr<bool> made = MakeDirectory(path.string(), file_mode);
-  if (!made.ok() || *made || fs::is_directory(path, error)) return made.status();
-  return Cannot("create", path.string(), ENOTDIR);
+  const fs::path absolute = fs::absolute(logdir, error);
+  if (error) return Cannot("examine", logdir, error.value());
+  // A normalized "link/.." would not lead to where the link points.
+  const bool climbs = absl::StrContains(logdir, "..");
+  return (climbs ? absolute : absolute.lexically_normal()).string();
 }
 
-// In a directory where everybody can create names (/tmp), somebody may have created `child`
-// beforehand: its owner could read and replace its content. `shared`: the mode bits of such a
-// directory.
-absl::Status CheckOwner(const std::string& parent, const std::string& child,
-                        mode_t shared = S_IWOTH) {
-  struct stat info {};
-  if (stat(parent.c_str(), &info) != 0 || (info.st_mode & shared) != shared) {
-    return absl::OkStatus();
-  }
-  if (lstat(child.c_str(), &info) != 0) return Cannot("examine", child, errno);
-  if (S_ISDIR(info.st_mode) && (info.st_uid == geteuid() || info.st_uid == 0)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      child, S_ISDIR(info.st_mode) ? absl::StrCat(" belongs to user ", info.st_uid) : " is a link",
-      ", and everybody may write to ", parent,
-      ": others could read or replace the traces; name another logdir"));
+// Creates the logdir and the directory of its runs, those that are missing.
+absl::Status MakeRepository(const std::string& logdir, mode_t file_mode) {
+  const std::string plugins = absl::StrCat(logdir, "/plugins");
+  const std::string repository = RepositoryIn(logdir);
+  absl::Status status = MakeLogdir(logdir, file_mode);
+  if (status.ok()) status = MakeParents(plugins, file_mode);
+  if (status.ok()) status = CheckOwner(logdir, plugins);
+  if (status.ok()) status = MakeParents(repository, file_mode);
+  if (status.ok()) status = CheckOwner(plugins, repository);
+  return status;
 }
 
-// Creates the logdir if it is missing. One that a team shares may belong to any of them, except in
-// a directory like /tmp: there nobody has reserved its name.
-absl::Status MakeLogdir(const std::string& logdir, mode_t file_mode) {
-  if (absl::Status made = MakeParents(logdir, file_mode); !made.ok()) return made;
-  std::error_code error;
-  const fs::path real = fs::canonical(logdir, error);
-  return error ? absl::OkStatus()
-               : CheckOwner(real.parent_path().string(), real.string(), S_IWOTH | S_ISVTX);
+// Returns the name of the run.
+absl::StatusOr<std::string> MakeNamedRun(const std::string& repository, const std::string& run,
+                                         mode_t file_mode) {
+  const std::string path = absl::StrCat(repository, "/", run);
+  const absl::StatusOr<bool> made = MakeRun(path, file_mode);
+  if (!made.ok()) return made.status();
+  if (*made) return run;
+  return absl::AlreadyExistsError(absl::StrCat(
+      "session_id: the run ", path, ", or a part of it, exists already; choose another name"));
 }
 
-// A directory of ours in `parent`, which may exist already.
-absl::Status MakeOwn(const std::string& parent, const std::string& child, mode_t file_mode) {
-  const absl::StatusOr<bool> made = MakeDirectory(child, file_mode);
-  return made.ok() ? CheckOwner(parent, child) : made.status();
+// Returns the name of the run: the local time, with a number if that is taken.
+absl::StatusOr<std::string> MakeRunOfThisSecond(const std::string& repository, mode_t file_mode) {
+  const std::string base =
+      absl::FormatTime("%Y_%m_%d_%H_%M_%S", absl::Now(), absl::LocalTimeZone());
+  for (int n = 1; n <= kMaxSuffix; ++n) {
+    const std::string run = n == 1 ? base : absl::StrCat(base, "-", n);
+    const absl::StatusOr<bool> made = MakeRun(absl::StrCat(repository, "/", run), file_mode);
+    if (!made.ok()) return made.status();
+    if (*made) return run;
+  }
+  return absl::AlreadyExistsError(
+      absl::StrCat("no name is left for a run of this second in ", repository));
+}
+
+// A directory can sometimes be created where a file cannot (quota, full disk): tries a file of a
+// manifest's size.
+absl::Status CheckWritable(const std::string& directory) {
+  absl::StatusOr<std::unique_ptr<FileSink>> probe = FileSink::Create(directory, "probe");
+  if (!probe.ok()) return probe.status();
+  absl::Status status = (*probe)->Write(std::string(4096, ' '), /*stable=*/false);
+  if (status.ok()) status = (*probe)->Flush();
+  return status;
 }
 
 }  // namespace
@@ -181,80 +170,29 @@ RunDirectory::RunDirectory(std::string logdir, std::string run, std::string path
       file_mode_(file_mode) {}
 
 absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& options) {
-  if (options.logdir.empty()) {
-    return absl::InvalidArgumentError("logdir '': it is empty; name a directory");
-  }
-  if (absl::StrContains(options.logdir, "://")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("logdir ", options.logdir,
-                     ": remote storage is not written directly; capture into a local directory "
-                     "and copy the run"));
-  }
+  const absl::StatusOr<std::string> logdir = AbsoluteLogdir(options.logdir);
+  if (!logdir.ok()) return logdir.status();
   if (!options.run.empty()) {
-    absl::Status status = CheckRunName(options.run);
-    if (!status.ok()) return status;
+    if (absl::Status status = CheckRunName(options.run); !status.ok()) return status;
   }
-  std::error_code error;
-  const fs::path absolute = fs::absolute(options.logdir, error);
-  if (error) return Cannot("examine", options.logdir, error.value());
-  // A normalized "link/.." would not lead to where the link points.
-  const bool climbs = absl::StrContains(options.logdir, "..");
-  const std::string logdir = (climbs ? absolute : absolute.lexically_normal()).string();
-  const std::string repository = absl::StrCat(logdir, "/plugins/profile");
-  const std::string plugins = absl::StrCat(logdir, "/plugins");
-  absl::Status parents = MakeLogdir(logdir, options.file_mode);
-  if (parents.ok()) parents = MakeParents(plugins, options.file_mode);
-  if (parents.ok()) parents = CheckOwner(logdir, plugins);
-  if (parents.ok()) parents = MakeParents(repository, options.file_mode);
-  if (parents.ok()) parents = CheckOwner(plugins, repository);
-  if (!parents.ok()) {
-    return absl::Status(parents.code(),
-                        absl::StrCat("logdir ", options.logdir, ": ", parents.message()));
+  const std::string repository = RepositoryIn(*logdir);
+  if (absl::Status made = MakeRepository(*logdir, options.file_mode); !made.ok()) {
+    return absl::Status(made.code(), absl::StrCat("logdir ", options.logdir, ": ", made.message()));
   }
-  absl::Status room = CheckRoom(repository, options.min_free_bytes);
-  if (!room.ok()) return room;
-
-  std::string run = options.run;
-  std::string path = absl::StrCat(repository, "/", run);
-  if (!run.empty()) {
-    const absl::StatusOr<bool> made = MakeRun(path, options.file_mode);
-    if (!made.ok()) return made.status();
-    if (!*made) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          "session_id: the run ", path, ", or a part of it, exists already; choose another name"));
-    }
-  } else {
-    const std::string base =
-        absl::FormatTime("%Y_%m_%d_%H_%M_%S", absl::Now(), absl::LocalTimeZone());
-    for (int n = 1;; ++n) {
-      run = n == 1 ? base : absl::StrCat(base, "-", n);
-      path = absl::StrCat(repository, "/", run);
-      const absl::StatusOr<bool> made = MakeRun(path, options.file_mode);
-      if (!made.ok()) return made.status();
-      if (*made) break;
-      if (n == kMaxSuffix) {
-        return absl::AlreadyExistsError(
-            absl::StrCat("no name is left for a run of this second in ", repository));
-      }
-    }
-  }
-  RunDirectory directory(logdir, run, path, options.file_mode);
-
-  // A directory can sometimes be created where a file cannot (quota, full disk): tries a file of a
-  // manifest's size.
-  absl::StatusOr<std::unique_ptr<FileSink>> probe = FileSink::Create(path, "probe");
-  absl::Status status = probe.status();
-  if (status.ok()) status = (*probe)->Write(std::string(4096, ' '), false);
-  if (status.ok()) status = (*probe)->Flush();
-  if (probe.ok()) probe->reset();
-  if (!status.ok()) {
+  if (absl::Status room = CheckRoom(repository, options.min_free_bytes); !room.ok()) return room;
+  const absl::StatusOr<std::string> run =
+      options.run.empty() ? MakeRunOfThisSecond(repository, options.file_mode)
+                          : MakeNamedRun(repository, options.run, options.file_mode);
+  if (!run.ok()) return run.status();
+  RunDirectory directory(*logdir, *run, absl::StrCat(repository, "/", *run), options.file_mode);
+  if (absl::Status status = CheckWritable(directory.path()); !status.ok()) {
     directory.RemoveIfEmpty();
     return status;
   }
   return directory;
 }
 
-std::string RunDirectory::repository() const { return absl::StrCat(logdir_, "/plugins/profile"); }
+std::string RunDirectory::repository() const { return RepositoryIn(logdir_); }
 
 absl::StatusOr<std::unique_ptr<FileSink>> RunDirectory::CreateTrace(const std::string& stem,
                                                                     int part) const {
@@ -280,7 +218,7 @@ absl::Status RunDirectory::WriteManifest(const std::string& json) const {
   absl::StatusOr<std::unique_ptr<FileSink>> file =
       FileSink::Create(path_, "capture.json", file_mode_);
   if (!file.ok()) return file.status();
-  absl::Status status = (*file)->Write(json, true);
+  absl::Status status = (*file)->Write(json, /*stable=*/true);
   if (!status.ok()) return status;
   return (*file)->Publish();
 }
@@ -299,7 +237,7 @@ absl::Status RunDirectory::WriteMarker(absl::Time now) const {
   // Another capture is writing it.
   if (absl::IsAlreadyExists(file.status())) return absl::OkStatus();
   if (!file.ok()) return file.status();
-  absl::Status status = (*file)->Write(FileVersionRecord(now), false);
+  absl::Status status = (*file)->Write(FileVersionRecord(now), /*stable=*/false);
   if (!status.ok()) return status;
   return (*file)->Publish(FileSink::Name::kMayVanish);
 }

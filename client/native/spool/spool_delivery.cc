@@ -10,7 +10,6 @@
 #include "absl/strings/str_format.h"
 #include "client/run/judge_trace.h"
 #include "common/files/file_sink.h"
-#include "common/xspace/assemble/assembler.h"
 #include "common/xspace/segment/loss_cause.h"
 #include "jobscope/v1/item.pb.h"
 
@@ -81,6 +80,23 @@ WorkerOutcome SpoolDelivery::Write(const RunDirectory& directory, const std::str
   return outcome;
 }
 
+xspace::AssembleOptions SpoolDelivery::OptionsFor(const std::string& stem,
+                                                  std::optional<int> rank) const {
+  xspace::AssembleOptions options;
+  options.hostname = stem;
+  options.part_limit_bytes = capture_.part_limit_bytes;
+  options.keep_readable = true;
+  options.rank = rank;
+  if (capture_.start.clock.has_value()) options.zero_unix_ns = capture_.start.zero_unix_ns;
+  if (capture_.received.summary_item == 0) {
+    options.warnings.push_back(absl::StrCat(WhyIncomplete(), "; losses are not known"));
+  } else if (capture_.received.limited()) {
+    options.warnings.push_back(LimitText());
+  }
+  if (capture_.received.unknown_items > 0) options.warnings.push_back(UnknownText());
+  return options;
+}
+
 WorkerOutcome SpoolDelivery::WriteTrace(const RunDirectory& directory, const std::string& stem,
                                         ManifestWorker* account) {
   if (!capture_.disk_error.ok()) {
@@ -95,24 +111,13 @@ WorkerOutcome SpoolDelivery::WriteTrace(const RunDirectory& directory, const std
   const absl::Status complete = spooled->Complete(capture_.received.index_bytes);
   if (!complete.ok()) return Failed(Phase::kWrite, std::string(complete.message()));
 
-  xspace::AssembleOptions options;
-  options.hostname = stem;
-  options.part_limit_bytes = capture_.part_limit_bytes;
-  options.keep_readable = true;
-  // First writes out what the file refers to: it would otherwise map everything again at once.
   std::unique_ptr<FileSink> file;
+  xspace::AssembleOptions options = OptionsFor(stem, account->rank);
+  // First writes out what the file refers to: it would otherwise map everything again at once.
   options.release_pages = [&spooled, &file](const std::vector<uintptr_t>& chunks) {
     if (file != nullptr) (void)file->Flush();  // an error persists, and the next write returns it
     spooled->items().ReleasePages(chunks);
   };
-  options.rank = account->rank;
-  if (capture_.start.clock.has_value()) options.zero_unix_ns = capture_.start.zero_unix_ns;
-  if (capture_.received.summary_item == 0) {
-    options.warnings.push_back(absl::StrCat(WhyIncomplete(), "; losses are not known"));
-  } else if (capture_.received.limited()) {
-    options.warnings.push_back(LimitText());
-  }
-  if (capture_.received.unknown_items > 0) options.warnings.push_back(UnknownText());
   xspace::ItemIndex index = spooled->TakeIndex();
   std::optional<v1::Summary> summary = FindSummary(index);
   absl::StatusOr<xspace::Assembler> made =

@@ -21,6 +21,7 @@
 #include "client/worker/worker_outcome.h"
 #include "common/run/manifest.h"
 #include "common/run/run_directory.h"
+#include "common/xspace/assemble/assembler.h"
 
 namespace jobscope {
 
@@ -58,6 +59,7 @@ class SpoolDelivery : public Delivery {
  private:
   WorkerOutcome WriteTrace(const RunDirectory& directory, const std::string& stem,
                            ManifestWorker* account);
+  xspace::AssembleOptions OptionsFor(const std::string& stem, std::optional<int> rank) const;
   // `unreadable`: the item before which the trace ends.
   WorkerOutcome Judge(std::optional<v1::Summary> summary, uint64_t events,
                       const absl::Status& unreadable, ManifestWorker* account) const;

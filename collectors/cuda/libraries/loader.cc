@@ -9,8 +9,10 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
@@ -88,6 +90,35 @@ void AddToolkitFolders(std::vector<std::string>* folders) {
   folders->emplace_back("/usr/local/cuda/lib64");
 }
 
+// Resolves the functions of a library. Returns why it cannot be used, or an empty text. `chosen`:
+// only jobscope selected it, so that it may be skipped if it is of a later CUDA than the driver.
+std::string ResolveFunctions(void* library, const std::string& path, uint32_t driver_major,
+                             bool chosen, CuptiApi* api) {
+  if (const char* const missing = api->Resolve(library); missing != nullptr) {
+    return absl::StrCat(path, " lacks ", missing);
+  }
+  if (driver_major != 0 && driver_major < 13 && api->cuptiSubscribe_v2 != nullptr) {
+    // Judged without a call: in a 13.2 that cannot start, any call overflows the stack.
+    return absl::StrCat(path, " is of CUDA 13 or later, the driver of CUDA ", driver_major);
+  }
+  if (const CuptiResult result = api->cuptiGetVersion(&api->version); result != kCuptiSuccess) {
+    return absl::StrCat(path, " does not work with this driver (cuptiGetVersion: ", result, ")");
+  }
+  if (api->version < kCupti11_0) {
+    return absl::StrCat(path, " is too old (API version ", api->version,
+                        "; CUDA 11.0 or later is needed)");
+  }
+  if (chosen && driver_major != 0 && CuptiMajor(api->version) > driver_major) {
+    return absl::StrCat(path, " is of CUDA ", CuptiVersionText(api->version),
+                        ", the driver of CUDA ", driver_major);
+  }
+  Dl_info info;
+  void* function = nullptr;
+  std::memcpy(&function, &api->cuptiGetVersion, sizeof(function));
+  api->path = dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : path;
+  return {};
+}
+
 }  // namespace
 
 std::vector<std::string> MappedCupti() {
@@ -144,49 +175,25 @@ absl::StatusOr<const CuptiApi*> LoadCupti(const LoadOptions& options) {
 
   std::vector<std::string> unfit;
   const uint32_t driver_major = static_cast<uint32_t>(std::max(options.driver_version, 0)) / 1000;
-  // `chosen`: only jobscope selected it, so it may be skipped.
   const auto use = [&](void* library, const std::string& path, bool chosen)
                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) -> const CuptiApi* {
     const auto known = tables->find(library);
     if (known != tables->end()) return known->second;
-    auto* const api = new CuptiApi;
-    const char* const missing = api->Resolve(library);
-    const auto too_new = [&] {
-      return chosen && driver_major != 0 && CuptiMajor(api->version) > driver_major;
-    };
-    if (missing != nullptr) {
-      unfit.push_back(absl::StrCat(path, " lacks ", missing));
-    } else if (driver_major != 0 && driver_major < 13 && api->cuptiSubscribe_v2 != nullptr) {
-      // Judged without a call: in a 13.2 that cannot start, any call overflows the stack.
-      unfit.push_back(
-          absl::StrCat(path, " is of CUDA 13 or later, the driver of CUDA ", driver_major));
-    } else if (const CuptiResult result = api->cuptiGetVersion(&api->version);
-               result != kCuptiSuccess) {
-      unfit.push_back(
-          absl::StrCat(path, " does not work with this driver (cuptiGetVersion: ", result, ")"));
-    } else if (api->version < kCupti11_0) {
-      unfit.push_back(absl::StrCat(path, " is too old (API version ", api->version,
-                                   "; CUDA 11.0 or later is needed)"));
-    } else if (too_new()) {
-      unfit.push_back(absl::StrCat(path, " is of CUDA ", CuptiVersionText(api->version),
-                                   ", the driver of CUDA ", driver_major));
-    } else {
-      Dl_info info;
-      void* function = nullptr;
-      std::memcpy(&function, &api->cuptiGetVersion, sizeof(function));
-      api->path = dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : path;
-      tables->emplace(library, api);
-      return api;
+    auto api = std::make_unique<CuptiApi>();
+    std::string why = ResolveFunctions(library, path, driver_major, chosen, api.get());
+    if (!why.empty()) {
+      unfit.push_back(std::move(why));
+      return nullptr;
     }
-    delete api;
-    return nullptr;
+    return tables->emplace(library, api.release()).first->second;
   };
 
   if (options.library.empty()) {
     for (const std::string& path : MappedCupti()) {
       void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
       if (library == nullptr) continue;
-      if (const CuptiApi* const api = use(library, path, false); api != nullptr) return api;
+      if (const CuptiApi* const api = use(library, path, /*chosen=*/false); api != nullptr)
+        return api;
       dlclose(library);
     }
   }
@@ -200,7 +207,8 @@ absl::StatusOr<const CuptiApi*> LoadCupti(const LoadOptions& options) {
       }
       continue;
     }
-    if (const CuptiApi* const api = use(library, path, options.library.empty()); api != nullptr) {
+    if (const CuptiApi* const api = use(library, path, /*chosen=*/options.library.empty());
+        api != nullptr) {
       return api;
     }
     dlclose(library);

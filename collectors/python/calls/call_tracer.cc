@@ -187,6 +187,11 @@ void CallTracer::FillReport(CollectorReport* report) const {
   report->outside = lines_->outside();
   if (lost > 0) report->lost_by_cause[LossCause::kBufferFull] = lost;
   if (lines_->refused() > 0) report->lost_by_cause[LossCause::kStoreFull] = lines_->refused();
+  AddReasons(report);
+  AddWarnings(report);
+}
+
+void CallTracer::AddReasons(CollectorReport* report) const {
   if (const uint64_t capped = calls_->capped_ticks(); capped != 0) {
     report->state = CollectorState::kDegraded;
     report->reason = absl::StrFormat(
@@ -218,6 +223,9 @@ void CallTracer::FillReport(CollectorReport* report) const {
                          " frames, of which the inner ones are read"),
             report);
   }
+}
+
+void CallTracer::AddWarnings(CollectorReport* report) const {
   // Installing acquires the GIL, which a busy program releases within milliseconds.
   const int64_t late_ps =
       window_.map.ToPs(installed_ticks()) - window_.map.ToPs(window_.start_ticks);

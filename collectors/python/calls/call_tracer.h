@@ -68,6 +68,9 @@ class CallTracer {
   // Writes the calls that are open, in several short holds of the GIL.
   void WriteOpen();
   void TakeAll();
+  // Say why the trace is incomplete: AddReasons by reasons that degrade the collector.
+  void AddReasons(CollectorReport* report) const;
+  void AddWarnings(CollectorReport* report) const;
   // Returns Python's name of the thread, else the OS name.
   std::string_view NameOf(const TracedThread& thread);
 
@@ -84,8 +87,8 @@ class CallTracer {
   TraceWindow window_;
   std::unique_ptr<PythonLines> lines_;
   std::vector<CallRecord> batch_;
-  std::vector<std::string> os_names_;  // by the thread's index, for threads without a name in
-                                       // Python
+  // By the thread's index, for threads without a name in Python.
+  std::vector<std::string> os_names_;
 };
 
 }  // namespace jobscope::python
