@@ -181,8 +181,8 @@ int main(int argc, char** argv) {
   const int processes = argc > 2 ? atoi(argv[2]) : 9;
   const int idle_seconds = argc > 3 ? atoi(argv[3]) : 5;
   char* const self = realpath("/proc/self/exe", nullptr);
-  char* const library = realpath(argv[1], nullptr);  // dlopen() would search for a bare name
-                                                     // elsewhere
+  // dlopen() would search for a bare name elsewhere.
+  char* const library = realpath(argv[1], nullptr);
   Figures figures;
   bool ok = true;
   for (int i = 0; ok && i < processes; ++i) {

@@ -53,10 +53,10 @@ struct ArmRequest {
   // on.
   absl::Duration ahead;
   uint64_t store_bytes = uint64_t{256} << 20;  // the session's memory cap
-  xspace::ItemSink* sink = nullptr;  // outlives all calls of the session, also those of a wedged
-                                     // collector
-  xspace::Names* names = nullptr;    // likewise
-  SessionEvents* events = nullptr;   // likewise
+  // Outlives all calls of the session, also those of a wedged collector.
+  xspace::ItemSink* sink = nullptr;
+  xspace::Names* names = nullptr;   // likewise
+  SessionEvents* events = nullptr;  // likewise
 };
 
 // The window of a session. An event belongs to it if it intersects [start_ticks, end]; Stop gives

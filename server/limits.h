@@ -112,8 +112,8 @@ inline constexpr size_t kMaxConfigurationValueBytes = 4096;
 // How many ignored options the answer names, and how much of a name it repeats.
 inline constexpr size_t kMaxIgnoredNamed = 32;
 inline constexpr size_t kMaxIgnoredNameBytes = 64;
-inline constexpr size_t kMaxFileStemBytes =
-    200;  // a file name with its suffix takes at most 255 bytes
+// A file name with its suffix takes at most 255 bytes.
+inline constexpr size_t kMaxFileStemBytes = 200;
 
 // ---- numbers ----
 

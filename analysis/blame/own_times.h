@@ -12,8 +12,8 @@ namespace jobscope::analysis {
 
 struct OwnTimes {
   std::vector<std::vector<double>> own_ns;  // [worker][common step]
-  std::vector<double> transfer_ns;          // [common step]: collectives that all members had
-                                            // entered
+  // [common step]: collectives that all members had entered.
+  std::vector<double> transfer_ns;
   // [common step]: as measured, the mean account of the workers. The longest one counts a delay
   // twice if there is no collective in the step: the others wait for it in a later step.
   std::vector<double> step_ns;

@@ -20,8 +20,8 @@ struct WorkerRow {
   bool shares_rank = false;  // another worker says that it has the same rank
   std::optional<double> p50_ms, p90_ms, p99_ms, longest_ms;
   std::optional<double> mean_ms, gap_ms, own_ms;
-  std::array<std::optional<double>, kStepClasses> classes_ms;  // means per step; absent: not
-                                                               // recorded
+  // Means per step; absent: not recorded.
+  std::array<std::optional<double>, kStepClasses> classes_ms;
   std::optional<double> asleep_ms;  // in host, launch and unexplained time
   int64_t unsure_ns = 0;            // transfer in collectives of which not all members are known
 };

@@ -18,8 +18,9 @@ namespace {
 
 using nvml::Snapshot;
 
-constexpr int64_t kPlaneId =
-    300;  // + number; differs from the planes of common/xspace/segment/trace_planes.h and CUDA's
+// Plus the number of the GPU. Differs from the planes of common/xspace/segment/trace_planes.h and
+// of CUDA.
+constexpr int64_t kPlaneId = 300;
 constexpr absl::Duration kDrainEvery = absl::Milliseconds(500);
 constexpr double kMebibyte = 1 << 20;
 

@@ -47,8 +47,8 @@ struct ForeignAccount {
   LossesByCause lost_by_cause;
   std::optional<uint64_t> steps;  // whole ones in the trace; absent: no steps here
   std::string inferred_from;      // the call taken for the steps
-  bool steps_marked = false;      // some of the steps are the program's own marks, which take
-                                  // precedence
+  // Some of the steps are the program's own marks, which take precedence.
+  bool steps_marked = false;
   std::vector<std::string> warnings;
 };
 

@@ -29,8 +29,8 @@ int64_t RealtimeNs();
 
 // Holds clocks that were read together: the narrowest of several bracketed readings.
 struct ClockSample {
-  uint64_t ticks =
-      0;  // middle of the bracket; if ticks are MONOTONIC nanoseconds: monotonic_ns itself
+  // Middle of the bracket; if ticks are MONOTONIC nanoseconds: monotonic_ns itself.
+  uint64_t ticks = 0;
   uint64_t monotonic_ns = 0;
   uint64_t realtime_ns = 0;    // epoch
   uint64_t bracket_ticks = 0;  // width of the bracket: the sample's uncertainty

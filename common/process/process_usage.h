@@ -10,8 +10,8 @@
 namespace jobscope {
 
 struct ProcessSample {
-  uint64_t cpu_ns = 0;                // user and system time of all threads since the process
-                                      // started
+  // User and system time of all threads since the process started.
+  uint64_t cpu_ns = 0;
   std::optional<uint64_t> rss_bytes;  // absent if /proc/self/statm cannot be read
 };
 

@@ -86,14 +86,14 @@ struct ManifestWorker {
   std::optional<uint64_t> steps;
   std::optional<int64_t> first_step;  // first of the requested steps
   std::optional<int64_t> last_step;
-  std::optional<bool> steps_by_ordinal;  // the numbers count this worker's steps and are not step
-                                         // numbers
+  // The numbers count this worker's steps and are not step numbers.
+  std::optional<bool> steps_by_ordinal;
   std::optional<bool> steps_inferred;    // true: the program does not mark its steps
   std::string steps_source;              // if inferred: what was taken for steps
   std::optional<int64_t> start_unix_ns;  // the trace's zero
   std::optional<uint64_t> duration_ns;
-  std::optional<uint64_t> lookback_ns;  // granted lookback: how much of the trace lies before the
-                                        // start
+  // Granted lookback: how much of the trace lies before the start.
+  std::optional<uint64_t> lookback_ns;
   std::optional<int64_t> clock_offset_ns;
   std::optional<uint64_t> clock_uncertainty_ns;
   std::optional<uint64_t> late_ns;  // how long after the commanded start it began

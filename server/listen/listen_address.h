@@ -32,9 +32,9 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text,
 
 // One socket address to bind: numeric, in the notation of gRPC.
 struct BindTarget {
-  std::string text;       // "127.0.0.1:6009", "[::1]:6009", "unix:/path"
-  bool loopback = false;  // other hosts (or network namespaces) cannot reach it;
-                          // true for unix
+  std::string text;  // "127.0.0.1:6009", "[::1]:6009", "unix:/path"
+  // Other hosts (or network namespaces) cannot reach it; true for unix.
+  bool loopback = false;
 };
 
 // Returns every address of the host, IPv4 first, without duplicates. May query the name service.

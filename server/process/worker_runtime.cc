@@ -155,8 +155,8 @@ WorkerRuntime::WorkerRuntime()
   // (measured with perf), and ends the process if it finds one. Neither is acceptable in a job.
   // Tests of the layers below this class keep the check.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  InstallForkGuard();  // a forked child has none of the threads that sessions
-                       // need, with or without a server
+  // A forked child has none of the threads that sessions need, with or without a server.
+  InstallForkGuard();
   CudaCollector* const cuda = MakeCudaCollector(reader_, uses_tsc_);
   const FrameworkEnvironment environment = MakeFrameworkEnvironment(reader_, uses_tsc_, cuda);
   const WriterTable* const writer = FindWriter(reader_);

@@ -67,8 +67,8 @@ class WorkerRuntime {
   const host::Reader* reader_ = nullptr;  // null: no recorder, and `host_` is off
   bool uses_tsc_ = true;
   std::shared_ptr<ClockBaseline> clock_;
-  HostCollector* host_ =
-      nullptr;  // never freed, like all collectors: they live as long as the process
+  // Never freed, like all collectors: they live as long as the process.
+  HostCollector* host_ = nullptr;
   NvmlCollector* nvml_ = nullptr;  // likewise
   std::shared_ptr<SessionManager> sessions_;
 };

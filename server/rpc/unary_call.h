@@ -92,8 +92,8 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   const std::string peer_;
   const absl::Time deadline_;
   const absl::Time started_;
-  Reactor* reactor_ =
-      nullptr;  // deletes itself in OnDone, which cannot come before the call is finished
+  // Deletes itself in OnDone, which cannot come before the call is finished.
+  Reactor* reactor_ = nullptr;
 
   mutable absl::Mutex mutex_;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;

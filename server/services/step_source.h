@@ -21,9 +21,9 @@ struct StepTiming {
 };
 
 struct StepHistory {
-  uint64_t count = 0;                 // begun since the process started
-  uint64_t last_fall = 0;             // of these, the newest whose number was not above
-                                      // its predecessor's; 0: none
+  uint64_t count = 0;  // begun since the process started
+  // Of these, the newest whose number was not above its predecessor's; 0: none.
+  uint64_t last_fall = 0;
   std::optional<StepTiming> current;  // the running step
   std::vector<StepTiming> recent;     // completed steps, oldest first; at most 256
   std::string inferred_from;          // empty: the program marks its steps, or there are none

@@ -23,8 +23,8 @@ using SessionTicket = uint64_t;
 // The result of a session. `store` holds all items, the summary last; its memory is freed with its
 // last owner.
 struct SessionResult {
-  absl::Status status;  // not OK: nothing was recorded (refused, cancelled before the start, every
-                        // collector failed)
+  // Not OK: nothing was recorded (refused, cancelled before the start, every collector failed).
+  absl::Status status;
   std::shared_ptr<xspace::Store> store;
   v1::Summary summary;
   // The slot is free for the next session when the last owner releases this: code that still

@@ -15,8 +15,8 @@ namespace jobscope {
 struct RunFlags {
   std::string listen;          // --listen; empty: JOBSCOPE_LISTEN, else 127.0.0.1:0
   std::string attach_library;  // --attach_library; empty: searched for beside this program
-  std::string port_dir;        // --port_dir; empty: JOBSCOPE_PORT_DIR, else one that is removed at
-                               // the end
+  // --port_dir; empty: JOBSCOPE_PORT_DIR, else one that is removed at the end.
+  std::string port_dir;
   bool quiet = false;
   std::vector<std::string> command;  // at least the program
 };

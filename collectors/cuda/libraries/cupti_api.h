@@ -78,8 +78,8 @@ inline constexpr uint32_t kDeviceBufferPoolLimit = 2;
 inline constexpr uint32_t kPerThreadBuffer = 9;
 
 inline constexpr uint32_t kFlushForced = 1;
-inline constexpr uint32_t kThreadIdSystem = 1;  // records carry gettid instead of a truncated
-                                                // pthread_self
+// Records carry gettid instead of a truncated pthread_self.
+inline constexpr uint32_t kThreadIdSystem = 1;
 
 // CUpti_SubscriberParams as of 13.0; its first field gives its size.
 struct SubscriberParams {

@@ -35,12 +35,10 @@ constexpr std::array<Kind, 8> kKinds = {{
 
 // Frequent calls of frameworks without information; CUPTI omits them itself from 12.5 on. A test
 // compares the numbers with NVIDIA's header if available.
-constexpr std::array<uint32_t, 3> kNoisyRuntimeCalls = {17, 10, 11};  // cudaGetDevice,
-                                                                      // cudaGetLastError,
-                                                                      // cudaPeekAtLastError
-constexpr std::array<uint32_t, 4> kNoisyDriverCalls =
-    {304, 392, 686, 16};  // cuCtxGetCurrent, cuDevicePrimaryCtxGetState, cuKernelGetAttribute,
-                          // cuCtxGetDevice
+// cudaGetDevice, cudaGetLastError, cudaPeekAtLastError:
+constexpr std::array<uint32_t, 3> kNoisyRuntimeCalls = {17, 10, 11};
+// cuCtxGetCurrent, cuDevicePrimaryCtxGetState, cuKernelGetAttribute, cuCtxGetDevice:
+constexpr std::array<uint32_t, 4> kNoisyDriverCalls = {304, 392, 686, 16};
 
 // CUpti_ActivityUnifiedMemoryCounterKind: bytes to and from the GPU, faults of CPU and GPU, bytes
 // between GPUs. For all GPUs that the process uses.

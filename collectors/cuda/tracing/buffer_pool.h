@@ -99,8 +99,8 @@ class BufferPool {
   struct Counts {
     uint64_t refused = 0;    // requests without a free buffer, answered with null
     uint64_t discarded = 0;  // requests without a free buffer, answered with a discard buffer
-    uint64_t shared = 0;     // of those: a discard buffer in use several times, so that records get
-                             // lost
+    // Of those: a discard buffer in use several times, so that records get lost.
+    uint64_t shared = 0;
     uint64_t late = 0;  // of a session's buffers with records: returned after it, or written off
     uint64_t recycled = 0;  // buffers with records from before the start, discarded
     uint64_t foreign = 0;   // pointers that are not from the pool

@@ -21,9 +21,9 @@ struct Clipped {
 
 struct Window {
   uint64_t start_ticks = 0;
-  uint64_t end_ticks = UINT64_MAX;  // the planned end, until Stop or the last step sets the actual
-                                    // one
-  bool over = false;                // the actual end is set
+  // The planned end, until Stop or the last step sets the actual one.
+  uint64_t end_ticks = UINT64_MAX;
+  bool over = false;  // the actual end is set
   // Where the first step of a window of steps was marked to begin. It counts as whole even if the
   // wait before it is cut off.
   uint64_t first_step_ticks = UINT64_MAX;

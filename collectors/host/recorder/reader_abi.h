@@ -79,17 +79,17 @@ struct jobscope_site_info {
 // increases by one per thread and is never reused.
 struct jobscope_thread_info {
   uint64_t serial;
-  int32_t tid;       // OS thread id
-  uint8_t ended;     // the thread has ended; its counters are final
-  uint8_t has_ring;  // 0: the process cap was exhausted; its attempts count only in
-                     // `no_ring_events`
-  char name[64];     // from SetThreadName, else the OS name, read at the first record and refreshed
+  int32_t tid;    // OS thread id
+  uint8_t ended;  // the thread has ended; its counters are final
+  // 0: the process cap was exhausted; its attempts count only in `no_ring_events`.
+  uint8_t has_ring;
+  char name[64];  // from SetThreadName, else the OS name, read at the first record and refreshed
   uint64_t first_record;  // ring indices at which this incarnation began
   uint64_t first_event;
   uint64_t head_record;  // currently published, a consistent pair
   uint64_t head_event;
-  uint64_t reentered;  // events refused because a signal handler interrupted a record, this
-                       // incarnation
+  // Events refused because a signal handler interrupted a record, this incarnation.
+  uint64_t reentered;
 };
 
 // The reader's position in one thread's sequence.
@@ -99,11 +99,11 @@ struct jobscope_cursor {
 };
 
 struct jobscope_read_result {
-  uint64_t records;      // copied to `out`: whole events only, main record first
-  uint64_t events;       // among them
-  uint64_t lost_events;  // overwritten before they were read: between the cursor and the first
-                         // event copied
-  uint8_t more;          // more than `capacity` were available
+  uint64_t records;  // copied to `out`: whole events only, main record first
+  uint64_t events;   // among them
+  // Overwritten before they were read: between the cursor and the first event copied.
+  uint64_t lost_events;
+  uint8_t more;  // more than `capacity` were available
 };
 
 struct jobscope_open_scope {

@@ -120,14 +120,14 @@ class CallSession {
 
   const Api& api_;
   const bool uses_tsc_;
-  const uint64_t serial_;  // unique in this process: distinguishes a thread's state from earlier
-                           // sessions' ones
+  // Unique in this process: distinguishes a thread's state from earlier sessions' ones.
+  const uint64_t serial_;
   CodeTable codes_;
   Limits limits_;
   enum class Phase { kNotYet, kActive, kOver };
   std::atomic<Phase> phase_{Phase::kNotYet};
-  std::vector<std::unique_ptr<TracedThread>> threads_;  // capacity kMaxThreads is reserved, so it
-                                                        // never moves
+  // Capacity kMaxThreads is reserved, so it never moves.
+  std::vector<std::unique_ptr<TracedThread>> threads_;
   HashMap<uint64_t, TracedThread*> by_ident_;
   uint64_t begin_ticks_ = 0;
   HashSet<uint64_t> early_;  // idents of those that have not called since
