@@ -112,11 +112,6 @@ Loaded LoadNvml(const std::string& library) {
   return loaded;
 }
 
-std::string ResultName(Result result) {
-  const ResultText* const known = Find(result);
-  return known == nullptr ? absl::StrCat("result ", result) : std::string(known->name);
-}
-
 std::string FailureText(const char* call, Result result) {
   const ResultText* const known = Find(result);
   const std::string text =

@@ -99,9 +99,6 @@ struct Loaded {
 // Opens the library and finds its functions. Acquires the loader's lock, reads the disk.
 Loaded LoadNvml(const std::string& library);
 
-// Returns "GPU_IS_LOST"; for unknown results "result 77".
-std::string ResultName(Result result);
-
 // Returns the meaning, the remedy, and in parentheses call and result.
 std::string FailureText(const char* call, Result result);
 

@@ -8,7 +8,6 @@ import subprocess
 from row import Ending, Row, Unsupported, client_of
 from scene import check
 
-_MIB = 1 << 20
 _NOBODY = 65534
 
 

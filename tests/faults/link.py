@@ -98,9 +98,6 @@ class Link:
         if lost:
             self._reset_all()
 
-    def retarget(self, target):
-        self._target = ("127.0.0.1", int(target.rsplit(":", 1)[1]))
-
     def close(self):
         self.restore()
         self._listener.close()

@@ -31,7 +31,6 @@ class ClockMap {
   uint64_t ToTicks(uint64_t cupti_time) const;
 
   size_t steps() const { return steps_; }  // clock steps seen between two knots
-  double max_bracket_ns() const { return max_bracket_ticks_ / ticks_per_ns_; }
   size_t knots() const { return knots_.size(); }
 
  private:

@@ -53,7 +53,6 @@ class ThreadLine {
   void Flush();
   // Flushes and frees the buffers: the thread has ended.
   void Retire();
-  bool dirty() const { return dirty_; }
 
   // Returns the number of the site's whole steps in the trace; valid after Flush.
   uint64_t steps(uint32_t site) const;

@@ -104,7 +104,6 @@ absl::Status Load(Api* api) {
   load("PyObject_Str", &api->Object_Str);
   load("PyObject_Type", &api->Object_Type);
   load("PyObject_GetAttrString", &api->Object_GetAttrString);
-  load("PyObject_SetAttrString", &api->Object_SetAttrString);
   load("PyObject_IsTrue", &api->Object_IsTrue);
   load("PyObject_CallObject", &api->Object_CallObject);
   load("PyType_GetFlags", &api->Type_GetFlags);

@@ -58,7 +58,6 @@ struct Api {
   Object* (*Object_Str)(Object*) = nullptr;
   Object* (*Object_Type)(Object*) = nullptr;
   Object* (*Object_GetAttrString)(Object*, const char*) = nullptr;
-  int (*Object_SetAttrString)(Object*, const char*, Object*) = nullptr;
   int (*Object_IsTrue)(Object*) = nullptr;
   Object* (*Object_CallObject)(Object* callable, Object* arguments) = nullptr;
   unsigned long (*Type_GetFlags)(Object*) = nullptr;

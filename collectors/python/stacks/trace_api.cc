@@ -43,7 +43,6 @@ Found Find(const Api& api) {
        "_PyEval_RequestCodeExtraIndex");
   load(&trace.Code_GetExtra, "PyUnstable_Code_GetExtra", "_PyCode_GetExtra");
   load(&trace.Code_SetExtra, "PyUnstable_Code_SetExtra", "_PyCode_SetExtra");
-  load(&trace.AddPendingCall, "Py_AddPendingCall");
   load(&trace.InterpreterState_Main, "PyInterpreterState_Main");
   load(&trace.InterpreterState_Head, "PyInterpreterState_Head");
   if (api.minor >= 10) {

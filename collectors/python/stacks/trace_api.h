@@ -30,7 +30,6 @@ struct TraceApi {
   int (*GC_Enable)() = nullptr;
 
   // In the stable ABI; needs no GIL. Leaves a call to the main thread.
-  int (*AddPendingCall)(int (*function)(void*), void* argument) = nullptr;
 
   Object* (*InterpreterState_Main)() = nullptr;
   Object* (*InterpreterState_Head)() = nullptr;  // the newest

@@ -113,12 +113,6 @@ class Process:
         self._read_until = index + 1
         return match
 
-    def expect_stderr(self, pattern, timeout_s):
-        match, _ = self._err.search(pattern, timeout_s, 0)
-        if match is None:
-            raise AssertionError(f"no line '{pattern}' on {self.name}'s stderr within {timeout_s} s\n{self.output()}")
-        return match
-
     def send(self, line):
         self._popen.stdin.write(line.encode() + b"\n")
         self._popen.stdin.flush()
