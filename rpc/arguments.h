@@ -27,11 +27,11 @@ grpc::ChannelArguments MakeChannelArguments(int max_reply_bytes);
 // Configures a server for requests of at most `max_request_bytes`, without compression.
 void SetServerArguments(int max_request_bytes, grpc::ServerBuilder* builder);
 
-// Whether this is gRPC's own status for an answer above the limit.
+// Returns whether this is gRPC's own status for an answer above the limit.
 bool IsTooLarge(const grpc::Status& status);
 
-// Whether this is gRPC's own status for a compressed answer. Its code, UNIMPLEMENTED, is also that
-// of a method that the peer lacks.
+// Returns whether this is gRPC's own status for a compressed answer. Its code, UNIMPLEMENTED, is
+// also that of a method that the peer lacks.
 bool IsCompressed(const grpc::Status& status);
 
 }  // namespace jobscope

@@ -17,7 +17,7 @@ namespace jobscope {
 // with a google.rpc.ErrorInfo. Empty if there is no reason.
 std::string ErrorDetails(const absl::Status& status);
 
-// Whether a worker gave `status` this reason.
+// Returns whether a worker gave `status` this reason.
 bool HasReason(const grpc::Status& status, ErrorReason reason);
 
 }  // namespace jobscope

@@ -19,7 +19,7 @@ inline constexpr char kServerEndedText[] = "the profiler server of this process 
 // and client.
 absl::Status ServerEnded();
 
-// Whether `status` is a worker's ServerEnded(), also of an earlier release.
+// Returns whether `status` is a worker's ServerEnded(), also of an earlier release.
 bool IsServerEnded(const grpc::Status& status);
 
 }  // namespace jobscope

@@ -21,7 +21,7 @@ class ClosedInput {
   ClosedInput(const ClosedInput&) = delete;
   ClosedInput& operator=(const ClosedInput&) = delete;
 
-  // Whether something has taken the number.
+  // Returns whether something has taken the number.
   bool taken() const { return fcntl(STDIN_FILENO, F_GETFD) >= 0; }
 
  private:

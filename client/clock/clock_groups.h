@@ -18,7 +18,7 @@ struct MeasuredClock {
   std::optional<ClockEstimate> estimate;  // absent: was not measured, and stays so
 };
 
-// Whether 0 is within the estimate: the measured clock may be our own.
+// Returns whether 0 is within the estimate: the measured clock may be our own.
 bool MayBeOurs(const ClockEstimate& clock);
 
 // Each estimate is an interval that contains the true offset. In the group of `own_clock_id`, whose

@@ -36,9 +36,9 @@ class ClockSync {
   // Adds an exchange. Ignores impossible times (the worker took longer than the whole). If an
   // exchange contradicts those before it, they are discarded.
   void Add(const ClockExchange& exchange);
-  // Whether more pings would hardly narrow the estimate: the round trip is small (3 pings on one
-  // machine or in one rack), or the last ones did not narrow it. At most kMaxExchanges are worth
-  // sending.
+  // Returns whether more pings would hardly narrow the estimate: the round trip is small (3 pings
+  // on one machine or in one rack), or the last ones did not narrow it. At most kMaxExchanges are
+  // worth sending.
   bool Enough() const;
   std::optional<ClockEstimate> estimate() const;
 

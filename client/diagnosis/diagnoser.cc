@@ -17,7 +17,7 @@ constexpr size_t kMaxThreads = 8;
 // Time limit for a worker that answers: the failed connection was answered within its timeout, too.
 constexpr absl::Duration kTimeout = absl::Seconds(2);
 
-// Whether a connection was made, and then closed by one side.
+// Returns whether a connection was made, and then closed by one side.
 bool MayBeCredentials(const grpc::Status& status) {
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return false;
   for (const char* other :

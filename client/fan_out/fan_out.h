@@ -75,7 +75,7 @@ class FanOut : private StartCoordinator::Host {
   void OnDescribed(size_t index, const grpc::Status& status, const v1::DescribeResponse& response);
   void Arm(size_t index);
   void OnArmed(size_t index, const grpc::Status& status, const v1::Armed& armed, uint64_t at_ns);
-  // Whether the worker has attempts left.
+  // Returns whether the worker has attempts left.
   bool MayRetry(const Slot& slot) const;
   void RetryOrFinish(size_t index, WorkerOutcome outcome, absl::Duration at_least);
   // Once no worker records any more: ends the back-offs after refused connections, one time.

@@ -40,9 +40,9 @@ enum class Stage {
 };
 inline constexpr size_t kStages = 10;
 
-// Whether the worker has not begun to record.
+// Returns whether the worker has not begun to record.
 constexpr bool IsUnstarted(Stage stage) { return stage < Stage::kRecording; }
-// Whether the worker is armed and waits for the start.
+// Returns whether the worker is armed and waits for the start.
 constexpr bool IsWaiting(Stage stage) { return stage >= Stage::kArmed && IsUnstarted(stage); }
 
 struct WorkerResult {
@@ -137,14 +137,14 @@ class Roster {
   size_t syncs(absl::Time now);
   // When the next of either stalls.
   absl::Time next_stall() const { return std::min(attempts_.first(), syncs_.first()); }
-  // How many workers may still succeed at their first attempt.
+  // Returns how many workers may still succeed at their first attempt.
   size_t first_attempts() const { return first_attempts_; }
-  // How many workers may still become armed.
+  // Returns how many workers may still become armed.
   size_t may_come() const {
     return in(Stage::kQueued) + in(Stage::kConnecting) + in(Stage::kArming) +
            in(Stage::kBackingOff);
   }
-  // How many workers are armed and wait for the start.
+  // Returns how many workers are armed and wait for the start.
   size_t waiting() const { return in(Stage::kArmed) + in(Stage::kSyncing) + in(Stage::kSynced); }
 
   // Returns a worker to contact: one whose back-off is over by `now`, otherwise a queued one. The

@@ -16,7 +16,7 @@ namespace jobscope {
 // Combines the clock measurements of a run. Used by the deciding thread only.
 class RunClocks {
  public:
-  // Whether the clock of `slot`, which is armed, must be measured. Counts it if so.
+  // Returns whether the clock of `slot`, which is armed, must be measured. Counts it if so.
   bool NeedsPings(const Slot& slot);
 
   // Narrows each measurement by the others. Call it once, before the start.

@@ -66,7 +66,7 @@ class StartCoordinator {
   bool MayMeasureMore() const { return !to_sync_.empty(); }
   // When to call Advance again, if nothing happens before.
   absl::Time NextLook() const;
-  // Whether armed workers wait for a delayed start, or for a distant step.
+  // Returns whether armed workers wait for a delayed start, or for a distant step.
   bool IsHolding() const;
 
   const StartFacts& facts() const { return start_.facts(); }
@@ -82,8 +82,8 @@ class StartCoordinator {
 
   void Gather(absl::Time now);
   void Hold(absl::Time now);
-  // Whether the requested first step is still distant, or no worker has begun a step, and `until`
-  // has not passed. Sets hold_until_.
+  // Returns whether the requested first step is still distant, or no worker has begun a step, and
+  // `until` has not passed. Sets hold_until_.
   bool AwaitsStep(absl::Time until, absl::Time now);
   void Measure(absl::Time now);
   void RequestSync(size_t index);

@@ -19,10 +19,10 @@ struct StepsWanted {
   std::optional<int64_t> first;  // absent: as soon as all workers can
 };
 
-// Whether the worker marks steps, and records those that a request names.
+// Returns whether the worker marks steps, and records those that a request names.
 bool HasSteps(const ArmedWorker& worker);
-// Whether the worker's steps are named by ordinal (how many its process has begun), because their
-// numbers do not rise. Requires HasSteps.
+// Returns whether the worker's steps are named by ordinal (how many its process has begun), because
+// their numbers do not rise. Requires HasSteps.
 bool ByOrdinal(const ArmedWorker& worker);
 // Returns the newest step that it has begun, as a number or an ordinal. Requires HasSteps.
 int64_t NewestStep(const ArmedWorker& worker);
@@ -43,8 +43,8 @@ struct StepPlan {
   std::optional<double> ordinal_count;
 };
 
-// Whether the plan can be expressed in the worker's count. False only for a worker that was armed
-// after the plan was made. Requires HasSteps.
+// Returns whether the plan can be expressed in the worker's count. False only for a worker that was
+// armed after the plan was made. Requires HasSteps.
 bool CanMatch(const StepPlan& plan, const ArmedWorker& worker);
 
 // Returns the window to send to the worker. Requires CanMatch.

@@ -126,7 +126,7 @@ class ResumableStream {
   void OnProbed(uint64_t generation, uint64_t heard_ns, uint64_t late_ns,
                 const grpc::Status& status, bool lost_there);
 
-  // Whether a message may be arriving.
+  // Returns whether a message may be arriving.
   bool IsReceiving() const;
   // Deadlines are on MONOTONIC; one timer serves all of them.
   void Watch();

@@ -8,7 +8,7 @@
 
 namespace jobscope {
 
-// Whether the worker, or a proxy, has refused: a retry would have the same result.
+// Returns whether the worker, or a proxy, has refused: a retry would have the same result.
 bool IsRefusal(const grpc::Status& status);
 
 }  // namespace jobscope

@@ -44,7 +44,7 @@ class TokenHeader final : public grpc::MetadataCredentialsPlugin {
   const std::optional<Endpoint> clear_text_;
 };
 
-// Whether a token sent to `endpoint` crosses no network.
+// Returns whether a token sent to `endpoint` crosses no network.
 bool IsOwnHost(const Endpoint& endpoint) {
   return endpoint.port == 0 || endpoint.host == "127.0.0.1" || endpoint.host == "::1" ||
          endpoint.host == "localhost";

@@ -30,7 +30,7 @@ bool IsLoopback(const sockaddr_in6& address) {
          (IN6_IS_ADDR_V4MAPPED(&address.sin6_addr) && address.sin6_addr.s6_addr[12] == 127);
 }
 
-// Whether `peer` is a loopback address with this port.
+// Returns whether `peer` is a loopback address with this port.
 bool IsLocal(const sockaddr_storage& peer, uint16_t port) {
   if (peer.ss_family == AF_INET) {
     const auto& address = reinterpret_cast<const sockaddr_in&>(peer);

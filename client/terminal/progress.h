@@ -58,9 +58,9 @@ class Progress {
   // Blocks until all output is written, for at most a second: later output appears after it.
   void Flush();
 
-  // How often to call Update without news.
+  // Returns how often to call Update without news.
   absl::Duration period() const;
-  // Whether Update would redraw the line. `now`: SteadyNow (common/clock/monotonic.h).
+  // Returns whether Update would redraw the line. `now`: SteadyNow (common/clock/monotonic.h).
   bool IsDue(absl::Time now) const;
 
  private:

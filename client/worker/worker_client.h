@@ -121,7 +121,7 @@ class WorkerClient {
   // Abandons the capture: the worker discards its data, and `ended` is called soon with CANCELLED.
   virtual void Cancel() = 0;
 
-  // Whether the connection is established.
+  // Returns whether the connection is established.
   virtual bool connected() const = 0;
 
   // Returns what keeps the connection open after this object is destroyed; null: nothing.

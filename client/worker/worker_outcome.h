@@ -23,8 +23,8 @@ struct WorkerOutcome {
   std::optional<int> grpc_code;  // of the call that failed
 };
 
-// Whether another attempt may succeed, and nothing has been recorded yet: unreachable (but not a
-// timeout: TCP itself has retried within the connect timeout) and busy.
+// Returns whether another attempt may succeed, and nothing has been recorded yet: unreachable (but
+// not a timeout: TCP itself has retried within the connect timeout) and busy.
 bool IsWorthRetrying(Outcome outcome);
 
 // Judges a failed Describe, Stop or Close. `connected`: the HTTP/2 connection was established when

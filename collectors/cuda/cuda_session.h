@@ -65,7 +65,7 @@ class CudaSession {
   void Abandon();
   // Unsubscribes, and finalizes CUPTI if that is wanted and safe.
   void Detach();
-  // Whether CUPTI goes on tracing kernels after the session.
+  // Returns whether CUPTI goes on tracing kernels after the session.
   bool KernelsStay() const;
   void AddWarnings();
   void Degrade(std::string reason);

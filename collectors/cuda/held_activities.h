@@ -59,7 +59,7 @@ class HeldActivities {
   // Number of launches in the window whose work has not arrived.
   uint64_t InFlight() const { return correlations_.InFlight(); }
   size_t bytes() const { return held_.size() * sizeof(TimedActivity); }
-  // Whether a call was seen that makes, changes or launches CUDA graphs.
+  // Returns whether a call was seen that makes, changes or launches CUDA graphs.
   bool graphs_called() const { return graphs_called_; }
 
  private:

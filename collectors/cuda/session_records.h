@@ -75,7 +75,7 @@ class SessionRecords {
   bool several_devices() const { return held_.several_devices(); }
   // Sum of all GPUs.
   LaunchOrder order() const { return held_.order(); }
-  // How often CUPTI's clock jumped.
+  // Returns how often CUPTI's clock jumped.
   size_t clock_steps() const { return clock_.steps(); }
   // Losses so far.
   uint64_t lost() const { return writer_.refused() + account_.lost(); }

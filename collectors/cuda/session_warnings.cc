@@ -13,8 +13,9 @@ namespace {
 // Share of kernels that begin before their launch, above which a warning is due.
 constexpr double kMaxEarlyShare = 1e-4;
 
-// Whether a CUDA graph that is being recorded from a stream as CUPTI attaches crashes the process
-// when it is destroyed. Observed with 12.8.90 and 12.9.79, and not with 12.4, 12.6 and 13.0.1.
+// Returns whether a CUDA graph that is being recorded from a stream as CUPTI attaches crashes the
+// process when it is destroyed. Observed with 12.8.90 and 12.9.79, and not with 12.4, 12.6 and
+// 13.0.1.
 bool CrashesRecordings(uint32_t version) { return version >= kCupti12_8 && version < kCupti13_0; }
 
 }  // namespace

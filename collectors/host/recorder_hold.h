@@ -49,7 +49,7 @@ class RecorderHold {
     HoldRings();
     Record();
   }
-  // How much is left of that limit.
+  // Returns how much is left of that limit.
   absl::Duration AheadLeft() const {
     return absl::Nanoseconds(static_cast<int64_t>(ahead_until_ns_ - MonotonicNow()));
   }

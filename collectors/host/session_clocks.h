@@ -27,7 +27,7 @@ class SessionClocks {
   // Returns whether the map is still valid. The first time that it is not, calls OnClockJumped of
   // the session.
   bool IsMapValid(const ClockSample& now);
-  // Whether IsMapValid has returned false.
+  // Returns whether IsMapValid has returned false.
   bool jumped() const { return jumped_; }
   // Returns the ticks of the last sample for which the map was valid.
   uint64_t last_good_ticks() const { return watch_.last_good_ticks(); }

@@ -63,7 +63,7 @@ struct GpuChoice {
   // UUIDs of CUDA's devices in CUDA's order, without prefix; absent: CUDA is not in use.
   std::optional<std::vector<std::string>> cuda_uuids;
   std::optional<std::vector<VisibleDevice>> visible;  // absent: all
-  // Whether it takes whatever the driver knows.
+  // Returns whether it takes whatever the driver knows.
   bool all() const { return !cuda_uuids.has_value() && !visible.has_value(); }
   bool operator==(const GpuChoice& other) const;
 };

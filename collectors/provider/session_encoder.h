@@ -69,8 +69,8 @@ class SessionEncoder {
   // Encodes everything and closes the account. No event may follow.
   void Finish();
 
-  // Whether the session's store is full. Events then stay in the provider's buffer, which counts
-  // losses.
+  // Returns whether the session's store is full. Events then stay in the provider's buffer, which
+  // counts losses.
   bool Full() const { return sink_->Full(); }
   // Frees what is left.
   void Discard();

@@ -24,13 +24,13 @@ struct TcpSocket {
 std::optional<TcpSocket> SearchTable(const char* path, absl::string_view local,
                                      absl::string_view remote, bool* readable);
 
-// Whether every user of the host has a number in the user namespace of this /proc/self/uid_map, so
-// that no number stands for users without one.
+// Returns whether every user of the host has a number in the user namespace of this
+// /proc/self/uid_map, so that no number stands for users without one.
 bool AllUsersHaveNumbers(const char* uid_map_path);
 
-// Whether `user` may be a user without a number in the user namespace of this /proc/self/uid_map.
-// The kernel reports all of those as the number in this /proc/sys/kernel/overflowuid: 65534, unless
-// the administrator has set another.
+// Returns whether `user` may be a user without a number in the user namespace of this
+// /proc/self/uid_map. The kernel reports all of those as the number in this
+// /proc/sys/kernel/overflowuid: 65534, unless the administrator has set another.
 bool MayLackANumber(uint32_t user, const char* uid_map_path, const char* overflow_uid_path);
 
 }  // namespace jobscope

@@ -30,7 +30,7 @@ const char* Name(Outcome outcome);
 const char* Name(Phase phase);
 const char* Name(Protocol protocol);
 
-// Whether it is ok, truncated or empty.
+// Returns whether it is ok, truncated or empty.
 bool IsDelivery(Outcome outcome);
 
 }  // namespace jobscope

@@ -87,13 +87,13 @@ inline const char* Name(CollectorState state) {
   return "";
 }
 
-// Whether a session has begun to record. Before that, its end is unknown.
+// Returns whether a session has begun to record. Before that, its end is unknown.
 inline bool HasBegun(const Reported<SessionPhase>& phase) {
   return phase != SessionPhase::kArming && phase != SessionPhase::kArmed;
 }
 
-// Whether a collector did not do what it was asked for. One that is off had nothing to record: a
-// worker without a GPU, for instance.
+// Returns whether a collector did not do what it was asked for. One that is off had nothing to
+// record: a worker without a GPU, for instance.
 inline bool IsFault(const Reported<CollectorState>& state) {
   return state != CollectorState::kOn && state != CollectorState::kOff;
 }

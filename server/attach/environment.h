@@ -13,8 +13,9 @@ namespace jobscope::attach {
 // getenv, or a test's replacement.
 using GetVariable = char* (*)(const char* name);
 
-// Whether JOBSCOPE_DISABLE is set to anything but "", 0, false, no, off. (The server rejects words
-// that mean neither yes nor no; here a switch that is meant to disable us does so in any spelling.)
+// Returns whether JOBSCOPE_DISABLE is set to anything but "", 0, false, no, off. (The server
+// rejects words that mean neither yes nor no; here a switch that is meant to disable us does so in
+// any spelling.)
 bool Disabled(GetVariable get);
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };

@@ -31,7 +31,7 @@ void OnGrpcMessage(gpr_log_func_args* args) {
   Log(level, text);
 }
 
-// Whether gRPC is part of the same library (or program) as this code.
+// Returns whether gRPC is part of the same library (or program) as this code.
 bool GrpcIsOurs() {
   Dl_info ours = {};
   Dl_info grpc = {};

@@ -22,8 +22,8 @@ const absl::Status& OutOfMemoryError();
 // Returns `make()`, or `code` without a text if memory runs out in it. Throws nothing.
 absl::Status StatusOrCode(absl::StatusCode code, absl::FunctionRef<absl::Status()> make);
 
-// Whether so many bytes can be allocated now: before a call into gRPC that cannot be repeated after
-// an exception.
+// Returns whether so many bytes can be allocated now: before a call into gRPC that cannot be
+// repeated after an exception.
 bool HeapHas(size_t bytes);
 
 // Checks that there is memory for the least that an entry point of the library does. Call it before

@@ -40,9 +40,9 @@ class StreamAttachment {
   // the capture was evicted.
   void SetStatusOfOthers(absl::Status status) { status_of_others_ = std::move(status); }
 
-  // Whether any stream is attached.
+  // Returns whether any stream is attached.
   bool any() const { return current_ != 0; }
-  // Whether `stream` is attached.
+  // Returns whether `stream` is attached.
   bool Has(Id stream) const { return current_ == stream && any(); }
   // Returns OK if `stream` is attached, otherwise the status with which it ends. Until
   // SetStatusOfOthers was called, that is ABORTED.

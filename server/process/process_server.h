@@ -30,7 +30,7 @@ StartOutcome StartProcessServer(const ServerOptions& options);
 // nothing in a forked child.
 int StopProcessServer();
 
-// Whether a server runs that nobody has begun to stop. Never blocks.
+// Returns whether a server runs that nobody has begun to stop. Never blocks.
 bool ProcessServerRuns();
 
 }  // namespace jobscope

@@ -14,8 +14,8 @@
 namespace jobscope {
 namespace {
 
-// Whether this is the operator's server: that of `jobscope run`, or of a program that leaves all
-// settings to JOBSCOPE_LISTEN.
+// Returns whether this is the operator's server: that of `jobscope run`, or of a program that
+// leaves all settings to JOBSCOPE_LISTEN.
 bool IsOfEnvironment(ServerOptions in_code, const ServerOptions& in_environment) {
   if (in_code.address == in_environment.address) in_code.address.clear();
   return in_code == ServerOptions();

@@ -23,7 +23,7 @@ struct StartSettings {
   Ceilings ceilings;
   bool by_environment = false;  // nothing was chosen in code
 
-  // Whether both came to the same options and directory.
+  // Returns whether both came to the same options and directory.
   bool SameAs(const StartSettings& other) const {
     return options == other.options && port_dir == other.port_dir;
   }

@@ -26,9 +26,9 @@ class OpenCall {
   // The server shuts down: finishes the call with UNAVAILABLE if it is not finished yet, and ends
   // what runs for it without delivering.
   virtual void Abandon() = 0;
-  // Whether the call asked for the session of that id and peer.
+  // Returns whether the call asked for the session of that id and peer.
   virtual bool Records(absl::string_view session_id, absl::string_view peer) const = 0;
-  // Whether recorded data is being delivered to the call, during a session or after it.
+  // Returns whether recorded data is being delivered to the call, during a session or after it.
   virtual bool Delivers() const { return false; }
 };
 

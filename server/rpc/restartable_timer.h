@@ -33,7 +33,7 @@ class RestartableTimer {
     return std::move(timer_);
   }
 
-  // Whether `number` is that of the latest Start, and was not cancelled.
+  // Returns whether `number` is that of the latest Start, and was not cancelled.
   bool IsCurrent(uint64_t number) const { return number == number_; }
 
  private:

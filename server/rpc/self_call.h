@@ -8,9 +8,9 @@
 
 namespace jobscope {
 
-// Whether the server answers a call to its own health service, within this process. With too few
-// threads gRPC accepts connections and answers nothing. Blocks for at most `limit`, plus 100 ms for
-// the call's end.
+// Returns whether the server answers a call to its own health service, within this process. With
+// too few threads gRPC accepts connections and answers nothing. Blocks for at most `limit`, plus
+// 100 ms for the call's end.
 bool AnswersItself(grpc::Server* server, absl::Duration limit);
 
 }  // namespace jobscope

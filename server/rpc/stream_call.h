@@ -53,7 +53,7 @@ class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCa
 
   // A message arrived at `received_ns` on MONOTONIC.
   virtual void OnMessage(const grpc::ByteBuffer& message, uint64_t received_ns) = 0;
-  // Whether to read the next message.
+  // Returns whether to read the next message.
   virtual bool WantsMessage() const { return true; }
   // Returns the next message to send, if there is one. Called when no write is in progress.
   virtual bool NextMessage(grpc::ByteBuffer* message) = 0;

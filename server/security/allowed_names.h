@@ -22,7 +22,7 @@ class AllowedNames {
   // to it. A name has no pattern. Returns INVALID_ARGUMENT, which names the setting.
   static absl::StatusOr<AllowedNames> Parse(absl::string_view text);
 
-  // Whether every certificate is accepted.
+  // Returns whether every certificate is accepted.
   bool any() const { return names_.empty(); }
   // Returns whether a certificate is accepted because it has `name`: the bytes must be equal, so a
   // name that contains a zero byte is not the text before it.

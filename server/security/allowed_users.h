@@ -26,7 +26,7 @@ class AllowedUsers {
   static absl::StatusOr<AllowedUsers> Parse(absl::string_view text);
 
   bool any() const { return any_; }
-  // Whether users other than the own one and root were named.
+  // Returns whether users other than the own one and root were named.
   bool others() const { return any_ || !more_.empty(); }
   // `own` is the process's effective user.
   bool Allows(uid_t user, uid_t own) const;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
 
-// Whether a token may be sent to this address in clear text: gRPC's own check of local connections
-// accepts these.
+// Returns whether a token may be sent to this address in clear text: gRPC's own check of local
+// connections accepts these.
 bool IsOwnHost(const BindTarget& target) {
   return absl::StartsWith(target.text, kUnixPrefix) ||
          absl::StartsWith(target.text, "127.0.0.1:") || absl::StartsWith(target.text, "[::1]:");

@@ -50,8 +50,8 @@ class Credentials {
   // `insecure`.
   absl::Status CheckReach(const std::vector<BindTarget>& targets, bool insecure) const;
 
-  // Whether callers of `target` are distinguished by their user on this host, because nobody else
-  // reaches it and no credential is asked of them.
+  // Returns whether callers of `target` are distinguished by their user on this host, because
+  // nobody else reaches it and no credential is asked of them.
   bool ChecksUsers(const BindTarget& target) const {
     return target.loopback && !mutual_tls() && !wants_token();
   }

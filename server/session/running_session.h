@@ -23,9 +23,9 @@ class RunningSession {
       : run_(std::move(run)), ticket_(ticket) {}
 
   bool none() const { return run_ == nullptr; }
-  // Whether there is one that has not ended.
+  // Returns whether there is one that has not ended.
   bool active() const { return run_ != nullptr && !delivering_; }
-  // Whether there is one that has ended: its callback runs, or the slot is held.
+  // Returns whether there is one that has ended: its callback runs, or the slot is held.
   bool delivering() const { return delivering_; }
   bool Is(SessionTicket ticket) const { return run_ != nullptr && ticket_ == ticket; }
   // Makes its thread, if there is one, process the request queue.

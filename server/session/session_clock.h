@@ -35,7 +35,7 @@ class SessionClock {
   // Computes the session's one affine map (docs/trace_format.md, "Time"). Replaces a baseline that
   // no longer holds, as in a young worker, and says so in `warnings`.
   void Fix(const Pause& pause, std::vector<std::string>* warnings);
-  // Whether ticks still advance as the map says.
+  // Returns whether ticks still advance as the map says.
   bool Holds() const;
 
   const TickMap& map() const { return map_; }

@@ -88,7 +88,7 @@ class CollectorTask {
   absl::Status Call(Verb verb, std::optional<CollectorReport>* report);
   // Drains until a verb is posted, or it is finished.
   void DrainUntilPosted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether a drain may begin. Notices a new limit on memory at most 1 s late.
+  // Returns whether a drain may begin. Notices a new limit on memory at most 1 s late.
   bool HasMemoryToDrain();
   bool called() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return posted_ != Verb::kNone || finished_;

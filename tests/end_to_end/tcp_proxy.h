@@ -87,7 +87,7 @@ class TcpProxy {
     const uint64_t rate = rate_;
     return rate == 0 ? kMaxWaitingBytes : std::max<size_t>(rate / 2, 4096);
   }
-  // How many bytes may go back to the client now.
+  // Returns how many bytes may go back to the client now.
   size_t Allowance() {
     const uint64_t rate = rate_;
     if (rate == 0) return SIZE_MAX;

@@ -43,7 +43,7 @@ class RawConnection {
   void Send(const std::string& bytes) const {
     if (!bytes.empty()) (void)!send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  // Whether the other side has closed it; what it says before that is dropped.
+  // Returns whether the other side has closed it; what it says before that is dropped.
   bool closed() const {
     char buffer[4096];
     ssize_t got = 0;

@@ -70,8 +70,8 @@ PortFiles PortFilesIn(const std::string& directory) {
   return files;
 }
 
-// Whether the process is gone, or a zombie that its parent has not yet waited for. For kernels
-// without pidfd_open; otherwise see HasEnded in common/process/pid_space.h.
+// Returns whether the process is gone, or a zombie that its parent has not yet waited for. For
+// kernels without pidfd_open; otherwise see HasEnded in common/process/pid_space.h.
 bool HasEndedByProc(pid_t pid) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return true;
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));

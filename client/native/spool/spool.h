@@ -48,8 +48,9 @@ class Spool {
   // Likewise, of all spools of this process.
   static uint64_t AllBytes();
 
-  // Whether the disk lacks space for what all spools of this process will still write there: each
-  // becomes a trace of about its size, and this one grows. False if the system does not say.
+  // Returns whether the disk lacks space for what all spools of this process will still write
+  // there: each becomes a trace of about its size, and this one grows. False if the system does not
+  // say.
   bool DiskIsLow() const;
 
  private:

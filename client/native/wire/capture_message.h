@@ -69,7 +69,7 @@ absl::StatusOr<ItemChunk> ReadChunk(std::string_view bytes);
 // Returns the bytes before an item's body in a field of Items.
 std::string ItemHead(uint64_t number, xspace::ItemKind kind, uint64_t body_bytes);
 
-// Whether this program can use items of this kind.
+// Returns whether this program can use items of this kind.
 bool IsKnownKind(xspace::ItemKind kind);
 
 }  // namespace jobscope

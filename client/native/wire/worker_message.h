@@ -20,7 +20,7 @@ namespace jobscope {
 // std::monostate: an empty message, or one from a newer worker.
 using WorkerMessage = std::variant<std::monostate, v1::Armed, v1::Started, v1::Progress, v1::Ended>;
 
-// Whether the message contains items or a chunk, which are not parsed here.
+// Returns whether the message contains items or a chunk, which are not parsed here.
 bool HoldsItems(const grpc::ByteBuffer& message);
 
 // Returns INVALID_ARGUMENT for any other unreadable message, and for one that is too large.

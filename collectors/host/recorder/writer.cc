@@ -19,7 +19,7 @@ namespace {
 
 constexpr jobscope_token kRefused = {0, 0};
 
-// Whether a scope can begin without the slow path.
+// Returns whether a scope can begin without the slow path.
 bool IsReady(const ThreadState* state) {
   return state != nullptr && state->mode.load(std::memory_order_relaxed) == kRing;
 }

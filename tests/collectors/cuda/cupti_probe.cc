@@ -29,7 +29,7 @@
 namespace jobscope::cuda {
 namespace {
 
-// How far apart the library has two records of this kind; 0: it does not know it.
+// Returns how far apart the library has two records of this kind; 0: it does not know it.
 size_t StrideOf(const CuptiApi& api, uint32_t kind) {
   std::vector<uint64_t> words(1024, kind);  // a record of that kind at every place
   auto* const data = reinterpret_cast<uint8_t*>(words.data());

@@ -287,7 +287,7 @@ EQUAL(3, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE);
 EQUAL(4, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE);
 EQUAL(UINT32_MAX, static_cast<uint32_t>(CUPTI_SYNCHRONIZATION_INVALID_VALUE));
 
-// How many bytes of `kind` we read, against the header's struct.
+// Returns how many bytes of `kind` we read, against the header's struct.
 int Differs(uint32_t kind, size_t header_bytes) {
   // Of a version that we do not know yet, structs only grow at their ends.
   const size_t bytes = RecordBytes(kind, CUPTI_API_VERSION);

@@ -64,7 +64,7 @@ int Ended(pid_t child) {
   return waitpid(child, &status, 0) == child ? status : -1;
 }
 
-// Whether this process has a socket that listens: a forked child must not.
+// Returns whether this process has a socket that listens: a forked child must not.
 bool Listens() {
   for (int fd = 3; fd < 256; ++fd) {
     int on = 0;

@@ -70,7 +70,7 @@ class UnixListenSocket : public ::testing::Test {
     ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     close(fd);
   }
-  // Whether a connection to the path arrives at this listener.
+  // Returns whether a connection to the path arrives at this listener.
   bool Reaches(const ListenSocket& listener) const {
     const sockaddr_un address = Address();
     const int caller = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -25,7 +25,8 @@ size_t AddressSpaceBytes() {
   return pages * 4096;
 }
 
-// Whether the kernel may use huge pages at this address: a mapping's last line in smaps has "hg".
+// Returns whether the kernel may use huge pages at this address: a mapping's last line in smaps has
+// "hg".
 bool MayBeHuge(const char* data) {
   const auto address = reinterpret_cast<uintptr_t>(data);
   std::ifstream smaps("/proc/self/smaps");
