@@ -86,9 +86,9 @@ std::vector<size_t> Outliers(const OwnTimes& times) {
 std::vector<double> GainsAlone(const OwnTimes& times) {
   const double total = std::accumulate(times.step_ns.begin(), times.step_ns.end(), 0.0);
   std::vector<double> gains(times.own_ns.size(), 0);
-  const Leads leads = LeadsOf(times);
-  for (size_t s = 0; s < leads.ns.size(); ++s) {
-    gains[leads.leader[s]] += total > 0 ? leads.ns[s] / total : 0;
+  const Delays delays = DelaysOf(times);
+  for (size_t s = 0; s < delays.delay_ns.size(); ++s) {
+    gains[delays.worker[s]] += total > 0 ? delays.delay_ns[s] / total : 0;
   }
   return gains;
 }
@@ -186,7 +186,7 @@ void AddLatest(const OwnTimes& times, std::vector<Straggler>* found) {
   Straggler straggler = WorthOf(times, latest->workers);
   if (straggler.gain < kMinGain || straggler.gain_low < kMinGainLow) return;
   straggler.node = latest->node;
-  straggler.late_steps = latest->steps;
+  straggler.late_steps = latest->late_steps;
   found->push_back(std::move(straggler));
 }
 
@@ -198,12 +198,12 @@ void AddSingleSteps(const OwnTimes& times, std::vector<Straggler>* found) {
   }
   const double total = std::accumulate(times.step_ns.begin(), times.step_ns.end(), 0.0);
   if (times.own_ns.size() < 2 || total <= 0) return;
-  const Leads leads = LeadsOf(times);
-  const auto longest = std::max_element(leads.ns.begin(), leads.ns.end());
+  const Delays delays = DelaysOf(times);
+  const auto longest = std::max_element(delays.delay_ns.begin(), delays.delay_ns.end());
   Straggler single;
   single.single = true;
-  single.step = static_cast<size_t>(longest - leads.ns.begin());
-  single.workers = {leads.leader[single.step]};
+  single.step = static_cast<size_t>(longest - delays.delay_ns.begin());
+  single.workers = {delays.worker[single.step]};
   if (*longest / total < kMinSingleGain || named.count(single.workers.front()) != 0) return;
   const auto steps = static_cast<double>(times.step_ns.size());
   single.step_ns = total / steps;

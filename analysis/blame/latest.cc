@@ -32,8 +32,8 @@ std::vector<size_t> ByNode(const OwnTimes& times) {
 }
 
 // `groups`: that of each worker, named by its first one. Those of one group do not compete.
-Leads LeadsOfGroups(const OwnTimes& times, const std::vector<size_t>& groups) {
-  Leads leads;
+Delays DelaysOfGroups(const OwnTimes& times, const std::vector<size_t>& groups) {
+  Delays delays;
   for (size_t s = 0; s < times.step_ns.size(); ++s) {
     double first = 0;
     double second = 0;
@@ -48,10 +48,10 @@ Leads LeadsOfGroups(const OwnTimes& times, const std::vector<size_t>& groups) {
         second = std::max(second, own);
       }
     }
-    leads.ns.push_back(first - second);
-    leads.leader.push_back(group);
+    delays.delay_ns.push_back(first - second);
+    delays.worker.push_back(group);
   }
-  return leads;
+  return delays;
 }
 
 // Returns the probability of at least `least` successes in `trials`.
@@ -66,38 +66,38 @@ double BinomialTail(size_t least, size_t trials, double probability) {
   return tail;
 }
 
-// Returns the group that causes more than half of the leads.
+// Returns the group that causes more than half of the delay.
 std::optional<Latest> LatestOf(const OwnTimes& times, const std::vector<size_t>& groups) {
-  const Leads leads = LeadsOfGroups(times, groups);
+  const Delays delays = DelaysOfGroups(times, groups);
   std::map<size_t, double> sums;
-  for (size_t s = 0; s < leads.ns.size(); ++s) sums[leads.leader[s]] += leads.ns[s];
-  const double total = std::accumulate(leads.ns.begin(), leads.ns.end(), 0.0);
+  for (size_t s = 0; s < delays.delay_ns.size(); ++s) sums[delays.worker[s]] += delays.delay_ns[s];
+  const double total = std::accumulate(delays.delay_ns.begin(), delays.delay_ns.end(), 0.0);
   const auto most = std::max_element(
       sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == sums.end() || 2 * most->second <= total) return std::nullopt;
   Latest latest;
-  latest.ns = most->second;
+  latest.delay_ns = most->second;
   for (size_t w = 0; w < groups.size(); ++w) {
     if (groups[w] == most->first) latest.workers.push_back(w);
   }
   if (latest.workers.size() == groups.size()) return std::nullopt;
-  const double is_long_ns = kMinLead * Mean(leads.ns);
+  const double is_long_ns = kMinDelay * Mean(delays.delay_ns);
   size_t long_steps = 0;
-  for (size_t s = 0; s < leads.ns.size(); ++s) {
-    if (leads.ns[s] <= is_long_ns) continue;
+  for (size_t s = 0; s < delays.delay_ns.size(); ++s) {
+    if (delays.delay_ns[s] <= is_long_ns) continue;
     ++long_steps;
-    if (leads.leader[s] == most->first) ++latest.steps;
+    if (delays.worker[s] == most->first) ++latest.late_steps;
   }
-  if (latest.steps == 0) return std::nullopt;
+  if (latest.late_steps == 0) return std::nullopt;
   const double share =
       static_cast<double>(latest.workers.size()) / static_cast<double>(groups.size());
-  latest.significant = BinomialTail(latest.steps, long_steps, share) / share < kFalseAlarm;
+  latest.significant = BinomialTail(latest.late_steps, long_steps, share) / share < kFalseAlarm;
   return latest;
 }
 
 }  // namespace
 
-Leads LeadsOf(const OwnTimes& times) { return LeadsOfGroups(times, Alone(times)); }
+Delays DelaysOf(const OwnTimes& times) { return DelaysOfGroups(times, Alone(times)); }
 
 std::optional<Latest> FindLatest(const OwnTimes& times) {
   if (times.own_ns.size() < 2) return std::nullopt;
@@ -112,7 +112,7 @@ std::optional<Latest> FindLatest(const OwnTimes& times) {
   return latest;
 }
 
-double WaitsByStep(const OwnTimes& times) {
+double MeanWaitNs(const OwnTimes& times) {
   double waits_ns = 0;
   for (size_t s = 0; s < times.step_ns.size(); ++s) {
     double largest = 0;

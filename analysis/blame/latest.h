@@ -13,21 +13,21 @@
 
 namespace jobscope::analysis {
 
-// Per step: who has the largest own time, and its lead over the next one.
-struct Leads {
-  std::vector<double> ns;
-  std::vector<size_t> leader;
+// Per step: the worker with the largest own time, and by how much it exceeds the next one.
+struct Delays {
+  std::vector<double> delay_ns;
+  std::vector<size_t> worker;
 };
 
 // Requires at least one worker.
-Leads LeadsOf(const OwnTimes& times);
+Delays DelaysOf(const OwnTimes& times);
 
 // A worker, or all of a node, whom the others wait for most, step by step.
 struct Latest {
   std::vector<size_t> workers;
   std::string node;          // set if it is a node
-  double ns = 0;             // sum over steps of the time by which it is behind all others
-  size_t steps = 0;          // in which they are last, by far more than the last one is on average
+  double delay_ns = 0;       // sum over steps of the time by which it is behind all others
+  size_t late_steps = 0;     // in which they are last, by far more than the last one is on average
   bool significant = false;  // workers of equal speed would rarely be last in so many steps
 };
 
@@ -37,7 +37,7 @@ std::optional<Latest> FindLatest(const OwnTimes& times);
 
 // Returns how long a worker waits, on average, for the one with the largest own time of each step:
 // summed over steps, if all wait only at the step's end. Waits within a step are longer.
-double WaitsByStep(const OwnTimes& times);
+double MeanWaitNs(const OwnTimes& times);
 
 }  // namespace jobscope::analysis
 

@@ -36,7 +36,7 @@ inline constexpr double kMaxModelError = 0.1;
 inline constexpr double kFalseAlarm = 0.02;
 // Minimum lateness of the last worker in a step in which it is called late, relative to the mean
 // over all steps. Who is late in more than a quarter of the steps is found by its mean own time.
-inline constexpr double kMinLead = 4;
+inline constexpr double kMinDelay = 4;
 // Minimum gain of fixing all outliers together, as a multiple of that of the best one alone, at
 // which they are one finding: each hides behind the others. With less, the best one alone is at
 // least half of the answer.

@@ -147,11 +147,11 @@ void NameLatest(double waiting_ms, const OwnTimes& times, const Alignment& align
                 Finding* waiting) {
   if (times.own_ns.size() < 2) return;
   const double half_ns = waiting_ms * kNsPerMs * static_cast<double>(alignment.common()) / 2;
-  waiting->within_steps = WaitsByStep(times) < half_ns;
+  waiting->within_steps = MeanWaitNs(times) < half_ns;
   const std::optional<Latest> latest = FindLatest(times);
-  if (!latest.has_value() || latest->ns < half_ns) return;
+  if (!latest.has_value() || latest->delay_ns < half_ns) return;
   for (const size_t i : latest->workers) waiting->latest.push_back(alignment.workers[i]);
-  waiting->late_steps = latest->steps;
+  waiting->late_steps = latest->late_steps;
 }
 
 }  // namespace jobscope::analysis
