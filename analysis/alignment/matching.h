@@ -24,9 +24,9 @@ struct Match {
 // Matches by process group and sequence number.
 std::vector<Match> MatchBySequence(const std::vector<WorkerView>& views);
 
-// Adds what could not be matched by sequence, by name and ordinal within the common steps: those
-// names of which all `workers` have as many in them. `steps`: Alignment::steps. Returns whether
-// these are all names.
+// Matches the collectives that could not be matched by sequence: those of one name and one ordinal
+// within a common step are one operation. Leaves out a name if more than a tenth of its operations
+// are missing in some of `workers`, and returns false then. `steps`: Alignment::steps.
 bool MatchByOrdinal(const std::vector<WorkerView>& views, const std::vector<size_t>& workers,
                     const std::vector<std::vector<size_t>>& steps, std::vector<Match>* matches);
 

@@ -13,15 +13,15 @@
 namespace jobscope::analysis {
 
 // The schema of both messages of digest.proto. It increases when a field changes its meaning; the
-// report takes no other one.
+// report rejects digests with any other.
 inline constexpr uint32_t kDigestSchema = 3;
 
 // Builds the digest; consumes `trace`. Facts that the manifest lacks may come from the worker's own
 // trace.
 v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace);
 
-// Returns how many records of devices, and of calls into CUDA, are lost. Without those of work that
-// had not ended when the window did (gpu_unfinished), which is behind the last step.
+// Returns the number of lost records of GPU work and of calls into CUDA. Leaves out work that had
+// not ended when the window did (gpu_unfinished): it lies behind the last step.
 uint64_t LostOfDevices(const v1::Digest& digest);
 
 // Returns the run's part of the digests.

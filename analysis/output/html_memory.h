@@ -11,10 +11,10 @@
 
 namespace jobscope::analysis {
 
-// Two sections: memory, and other counters. Empty where nothing is recorded.
+// Returns the sections on memory and on other counters; leaves out one without recorded values.
 std::string MemorySection(const Report& report);
 
-// What report.js draws in them: chart to lines of points.
+// Returns the lines that report.js draws in the charts of these sections, by the chart's id.
 nlohmann::ordered_json MemoryLines(const Report& report);
 
 }  // namespace jobscope::analysis

@@ -7,7 +7,7 @@
 
 #include "python.h"
 
-/* Of a message of the library. */
+/* Space for an error message of libjobscope. */
 #define ERROR_BYTES 2048
 /* Name of the capsules that hold a jobscope_provider_sink. */
 #define SINK_NAME "jobscope.sink"

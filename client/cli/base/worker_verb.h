@@ -20,15 +20,21 @@ class App;
 namespace jobscope {
 
 struct Flags {
+  // Of all these verbs.
   std::string service_addr;
+  int64_t connect_timeout_ms = 5000;
+  int64_t max_parallel = 256;
+  CredentialFlags credentials;
+  bool json = false;
+  bool quiet = false;
+
+  // Of `capture`.
   std::string logdir;
-  std::string session_id;
+  std::string session_id;  // also of `stop`
   int64_t duration_ms = 1000;
   int64_t num_tracing_attempts = 3;
   int64_t delay_ms = 0;
-  int64_t connect_timeout_ms = 5000;
   int64_t transfer_timeout_ms = 120'000;
-  int64_t max_parallel = 256;
   int64_t max_trace_mb = 0;
   int64_t max_duration_ms = 60'000;
   std::optional<int64_t> min_workers;
@@ -41,12 +47,13 @@ struct Flags {
   RecordingOptions recording;
   std::string file_mode = "0600";
   std::optional<Protocol> protocol;  // absent: the native one if a worker speaks it
-  CredentialFlags credentials;
-  bool json = false;
-  bool report = false;  // `capture` only
-  bool quiet = false;
-  bool verbose = false;  // `check` only
-  bool server = false;   // `stop` only
+  bool report = false;
+
+  // Of `check`.
+  bool verbose = false;
+
+  // Of `stop`.
+  bool server = false;
 };
 
 // A verb that contacts workers, and its own flags. ParseFlags (client/cli/flags.h) adds those that

@@ -52,6 +52,23 @@ Error Fork(Json* answer) {
 
 }  // namespace
 
+Arguments::Arguments(std::istream* words) {
+  for (std::string word; *words >> word;) {
+    const size_t equals = word.find('=');
+    if (equals != std::string::npos) texts_[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+}
+
+std::string Arguments::Text(const char* key) const {
+  const auto found = texts_.find(key);
+  return found == texts_.end() ? std::string() : found->second;
+}
+
+int64_t Arguments::Number(const char* key, int64_t otherwise) const {
+  const auto found = texts_.find(key);
+  return found == texts_.end() ? otherwise : std::strtoll(found->second.c_str(), nullptr, 10);
+}
+
 Commands::Commands(std::unique_ptr<Device> device, int ordinal)
     : device_(std::move(device)), ordinal_(ordinal), training_(device_.get()) {}
 
@@ -93,11 +110,7 @@ bool Commands::Run(const std::string& line, Json* answer) {
   std::istringstream words(line);
   std::string name;
   words >> name;
-  Arguments arguments;
-  for (std::string word; words >> word;) {
-    const size_t equals = word.find('=');
-    if (equals != std::string::npos) arguments[word.substr(0, equals)] = word.substr(equals + 1);
-  }
+  const Arguments arguments(&words);
   const auto begin = std::chrono::steady_clock::now();
   const Error error = Dispatch(name, arguments, answer);
   const std::chrono::duration<double, std::milli> length = std::chrono::steady_clock::now() - begin;
@@ -108,16 +121,12 @@ bool Commands::Run(const std::string& line, Json* answer) {
 }
 
 Error Commands::Dispatch(const std::string& name, const Arguments& arguments, Json* answer) {
-  const auto number = [&](const char* key, int64_t otherwise) {
-    const auto found = arguments.find(key);
-    return found == arguments.end() ? otherwise : std::strtoll(found->second.c_str(), nullptr, 10);
-  };
   if (name == "exit") {
-    exit_code_ = static_cast<int>(number("code", 0));
+    exit_code_ = static_cast<int>(arguments.Number("code", 0));
     return {};
   }
   if (name == "host") {  // work without a GPU
-    for (int64_t i = 0; i < number("scopes", 1); ++i) {
+    for (int64_t i = 0; i < arguments.Number("scopes", 1); ++i) {
       JOBSCOPE_SCOPE("host work", "i", i);
     }
     return {};
@@ -130,40 +139,39 @@ Error Commands::Dispatch(const std::string& name, const Arguments& arguments, Js
 }
 
 Error Commands::DeviceCommand(const std::string& name, const Arguments& arguments, Json* answer) {
-  const auto number = [&](const char* key, int64_t otherwise) {
-    const auto found = arguments.find(key);
-    return found == arguments.end() ? otherwise : std::strtoll(found->second.c_str(), nullptr, 10);
-  };
-  const auto text = [&](const char* key) {
-    const auto found = arguments.find(key);
-    return found == arguments.end() ? std::string() : found->second;
-  };
   if (name == "describe") return Describe(answer);
   if (name == "launch") {
-    return device_->Launch(number("kernels", 1), static_cast<int>(number("threads", 1)),
-                           static_cast<int>(number("streams", 1)));
+    return device_->Launch(arguments.Number("kernels", 1),
+                           static_cast<int>(arguments.Number("threads", 1)),
+                           static_cast<int>(arguments.Number("streams", 1)));
   }
-  if (name == "copy") return device_->Copy(number("count", 1), number("bytes", 1 << 20));
+  if (name == "copy")
+    return device_->Copy(arguments.Number("count", 1), arguments.Number("bytes", 1 << 20));
   if (name == "allocate") {
-    return device_->Allocate(number("count", 1), number("bytes", 1 << 20), number("pool", 0) != 0);
+    return device_->Allocate(arguments.Number("count", 1), arguments.Number("bytes", 1 << 20),
+                             arguments.Number("pool", 0) != 0);
   }
-  if (name == "make_graph") return device_->MakeGraph(static_cast<int>(number("kernels", 1)));
-  if (name == "replay_graph") return device_->ReplayGraph(number("times", 1));
-  if (name == "managed") return device_->Managed(number("times", 1), number("bytes", 1 << 20));
-  if (name == "peer") return device_->Peer(number("count", 1), number("bytes", 1 << 20));
-  if (name == "spin") return device_->Spin(number("ms", 1000));
-  if (name == "queue") return device_->Queue(number("kernels", 1), number("us", 1000));
+  if (name == "make_graph")
+    return device_->MakeGraph(static_cast<int>(arguments.Number("kernels", 1)));
+  if (name == "replay_graph") return device_->ReplayGraph(arguments.Number("times", 1));
+  if (name == "managed")
+    return device_->Managed(arguments.Number("times", 1), arguments.Number("bytes", 1 << 20));
+  if (name == "peer")
+    return device_->Peer(arguments.Number("count", 1), arguments.Number("bytes", 1 << 20));
+  if (name == "spin") return device_->Spin(arguments.Number("ms", 1000));
+  if (name == "queue")
+    return device_->Queue(arguments.Number("kernels", 1), arguments.Number("us", 1000));
   if (name == "timed") {
     Device::Times times;
-    Error error =
-        device_->Timed(number("kernels", 1), number("us", 1000), number("gap_us", 0), &times);
+    Error error = device_->Timed(arguments.Number("kernels", 1), arguments.Number("us", 1000),
+                                 arguments.Number("gap_us", 0), &times);
     (*answer)["length_us"] = times.length_us;
     (*answer)["period_us"] = times.period_us;
     return error;
   }
   if (name == "graphs_start") return StartGraphs();
   if (name == "graphs_stop") return StopGraphs(answer);
-  if (name == "client_start") return device_->StartClient(text("library"));
+  if (name == "client_start") return device_->StartClient(arguments.Text("library"));
   if (name == "client_stop") {
     int64_t kernels = 0;
     Error error = device_->StopClient(&kernels);
@@ -179,18 +187,20 @@ Error Commands::DeviceCommand(const std::string& name, const Arguments& argument
   }
   if (name == "measure") {
     Training::Result result;
-    Error error = training_.Run(number("steps", 100), number("cycle", 200), &result);
+    Error error =
+        training_.Run(arguments.Number("steps", 100), arguments.Number("cycle", 200), &result);
     Put(result, answer);
     return error;
   }
-  if (name == "train_start") return training_.Start(number("cycle", 200));
+  if (name == "train_start") return training_.Start(arguments.Number("cycle", 200));
   if (name == "train_stop") {
     Training::Result result;
     Error error = training_.Stop(&result);
     Put(result, answer);
     return error;
   }
-  if (name == "subscribe") return device_->Subscribe(text("library"), text("name"));
+  if (name == "subscribe")
+    return device_->Subscribe(arguments.Text("library"), arguments.Text("name"));
   if (name == "unsubscribe") return device_->Unsubscribe();
   return "unknown command " + name;
 }

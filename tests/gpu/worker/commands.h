@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <istream>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +19,18 @@
 #include "tests/gpu/worker/training.h"
 
 namespace jobscope::gpu_test {
+
+// The arguments of a command, each "key=value".
+class Arguments {
+ public:
+  // Takes all further words of a line.
+  explicit Arguments(std::istream* words);
+  std::string Text(const char* key) const;  // empty: not given
+  int64_t Number(const char* key, int64_t otherwise) const;
+
+ private:
+  std::map<std::string, std::string> texts_;
+};
 
 class Commands {
  public:
@@ -34,7 +47,6 @@ class Commands {
   int exit_code() const { return exit_code_; }
 
  private:
-  using Arguments = std::map<std::string, std::string>;
   Error Dispatch(const std::string& name, const Arguments& arguments, nlohmann::json* answer);
   Error DeviceCommand(const std::string& name, const Arguments& arguments, nlohmann::json* answer);
   Error Describe(nlohmann::json* answer);
