@@ -51,6 +51,31 @@ absl::Status PythonCollector::Fail(absl::Status status) {
   return status;
 }
 
+std::function<absl::Status()> PythonCollector::MakeTracing(const python::Api& api,
+                                                           const python::TraceApi& trace,
+                                                           python::TracerOptions options) {
+  if (request_.recording.python_tracer_level == 1) {
+    python::Sampler::Setup setup;
+    setup.api = &api;
+    setup.trace = &trace;
+    setup.sink = request_.sink;
+    setup.names = request_.names;
+    setup.uses_tsc = uses_tsc_;
+    setup.hz = options.sample_hz;
+    sampler_ = std::make_shared<python::Sampler>(setup);
+    return [sampler = sampler_] { return sampler->Prepare(); };
+  }
+  python::CallTracer::Setup setup;
+  setup.api = &api;
+  setup.trace = &trace;
+  setup.sink = request_.sink;
+  setup.names = request_.names;
+  setup.uses_tsc = uses_tsc_;
+  setup.options = std::move(options);
+  tracer_ = std::make_shared<python::CallTracer>(std::move(setup));
+  return [tracer = tracer_] { return tracer->Prepare(); };
+}
+
 absl::Status PythonCollector::Arm(const ArmRequest& request) {
   request_ = request;
   report_ = {};
@@ -86,37 +111,14 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
     bool sub_interpreters = false;
   };
   const auto prepared = std::make_shared<Prepared>();
-  std::function<void()> prepare;
-  if (request.recording.python_tracer_level == 1) {
-    python::Sampler::Setup setup;
-    setup.api = *api;
-    setup.trace = *trace;
-    setup.sink = request.sink;
-    setup.names = request.names;
-    setup.uses_tsc = uses_tsc_;
-    setup.hz = options.sample_hz;
-    auto sampler = std::make_shared<python::Sampler>(setup);
-    prepare = [prepared, sampler] { prepared->status = sampler->Prepare(); };
-    sampler_ = std::move(sampler);
-  } else {
-    python::CallTracer::Setup setup;
-    setup.api = *api;
-    setup.trace = *trace;
-    setup.sink = request.sink;
-    setup.names = request.names;
-    setup.uses_tsc = uses_tsc_;
-    setup.options = std::move(options);
-    auto tracer = std::make_shared<python::CallTracer>(std::move(setup));
-    prepare = [prepared, tracer] { prepared->status = tracer->Prepare(); };
-    tracer_ = std::move(tracer);
-  }
+  const std::function<absl::Status()> prepare = MakeTracing(**api, **trace, std::move(options));
   const auto count = [prepared, api = *api, trace = *trace] {
     (void)python::WithGil(*api, python::GilUse::kArm,
                           [&] { prepared->sub_interpreters = HasSubInterpreters(*trace); });
   };
   if (!helper_->Run("arming", kArmTimeout, [prepare, count, prepared] {
         try {
-          prepare();
+          prepared->status = prepare();
           count();
         } catch (const std::exception&) {
           prepared->status = python::OutOfMemoryInPython();

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -20,6 +21,8 @@ class DetachedCaller;
 namespace python {
 class CallTracer;
 class Sampler;
+struct Api;
+struct TraceApi;
 }  // namespace python
 
 // Records Python functions. Off unless requested, and without Python. Whatever waits for the GIL
@@ -46,6 +49,9 @@ class PythonCollector : public Collector {
 
  private:
   absl::Status Fail(absl::Status status);
+  // Makes what the session's level needs. Returns the function that prepares it with the GIL.
+  std::function<absl::Status()> MakeTracing(const python::Api& api, const python::TraceApi& trace,
+                                            python::TracerOptions options);
 
   const bool uses_tsc_;
   std::shared_ptr<DetachedCaller> helper_;

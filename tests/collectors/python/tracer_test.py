@@ -354,13 +354,13 @@ class TracerTest(TraceCase):
     # Both compare the time that a verb takes with its limits, which are wider than this.
     run_timed_worker = machine.again_if_busy(0.5)(run_worker)
 
-    def test_a_lock_that_is_held_does_not_hold_up_the_end(self):
+    def test_a_held_gil_does_not_delay_the_end(self):
         for level in (1, 2):
-            self.run_timed_worker("holds_the_lock", level)
+            self.run_timed_worker("holds_the_gil", level)
 
-    def test_a_lock_that_is_held_all_the_time(self):
+    def test_a_gil_that_is_never_released(self):
         for level in (1, 2):
-            self.run_timed_worker("never_gives_the_lock", level)
+            self.run_timed_worker("never_releases_the_gil", level)
 
     def test_a_library_that_is_being_loaded(self):
         for level in (1, 2):

@@ -13,7 +13,7 @@ import threading
 from traced import DRIVER, INTERPRETERS, MONITORING, STORE_BYTES, Trace, outer_function, raises, recurse, spin, sub_interpreter
 
 # Its functions are called with the GIL, which those of DRIVER are not.
-KEEPING_THE_LOCK = ctypes.PyDLL(os.environ["JOBSCOPE_TEST_DRIVER"])
+DRIVER_WITH_GIL = ctypes.PyDLL(os.environ["JOBSCOPE_TEST_DRIVER"])
 
 
 def has_many_stacks(level):
@@ -68,22 +68,22 @@ def forks(level):
         assert len(trace.named("outer_function")) == 10, trace.named("outer_function")
 
 
-def check_held_lock(level, trace):
-    if level == "1":  # samples need no lock
+def check_held_gil(level, trace):
+    if level == "1":  # samples do not need the GIL
         assert trace.report["state"] == "on", trace.report
-        holding = [event for event in trace.events if "lock" in event.name and event.duration_ps > 50e9]
+        holding = [event for event in trace.events if "gil" in event.name and event.duration_ps > 50e9]
         assert holding, trace.events
     else:
         assert trace.report["state"] == "degraded", trace.report
         assert "could not acquire the GIL" in trace.report["reason"], trace.report
 
 
-def holds_the_lock(level):
+def holds_the_gil(level):
     with Trace(int(level)) as trace:
         outer_function(50)
         DRIVER.driver_stop_later(100)
-        KEEPING_THE_LOCK.driver_await_end()
-    check_held_lock(level, trace)
+        DRIVER_WITH_GIL.driver_await_end()
+    check_held_gil(level, trace)
     # The session waits for a collector for 2 s.
     assert trace.report["longest_verb_ms"] < 1800, trace.report
     assert trace.named("outer_function"), trace.report
@@ -95,18 +95,18 @@ def holds_the_lock(level):
     assert trace.report["state"] == "on", trace.report
 
 
-def never_gives_the_lock(level):
+def never_releases_the_gil(level):
     """From before the start until after the end: nobody waits for what comes later."""
     with Trace(int(level), start=False) as trace:
         DRIVER.driver_start_later(100)
         DRIVER.driver_stop_later(1500)  # a busy machine may be a second late with the start
-        KEEPING_THE_LOCK.driver_await_end()
+        DRIVER_WITH_GIL.driver_await_end()
         # The late request gets the GIL now, within a few switch intervals, and finds that its session has ended.
         spin(100)
         assert sys.getprofile() is None
         if MONITORING:
             assert MONITORING.get_tool(MONITORING.PROFILER_ID) is None
-    check_held_lock(level, trace)
+    check_held_gil(level, trace)
     assert trace.report["longest_verb_ms"] < 1800, trace.report
     with Trace(int(level), MIN_US=0) as trace:
         outer_function(50)
@@ -195,7 +195,7 @@ def has_sub_interpreters(level):
     assert trace.report["state"] == "on" and trace.named("outer_function"), trace.report
 
 
-CASES = {case.__name__: case for case in (has_many_stacks, leaves, forks, holds_the_lock, never_gives_the_lock,
+CASES = {case.__name__: case for case in (has_many_stacks, leaves, forks, holds_the_gil, never_releases_the_gil,
                                       opens_a_library, runs_out_of_memory, has_sub_interpreters)}
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ T Symbol(void* library, const char* name) {
   return reinterpret_cast<T>(dlsym(library, name));
 }
 
-// Before main starts an interpreter, the bridge says what is missing. Then one is started, as a
-// program does it, and its lock given up.
+// Checks that the bridge reports that there is no interpreter. Then starts one, as a program does,
+// and releases the GIL.
 class PythonProcess : public ::testing::Environment {
  public:
   void SetUp() override {
