@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs examples/demo.sh, which `make demo` runs, and compares what it prints with docs/demo.md.
+"""Runs examples/demo.sh, which `make demo` runs, and compares what it prints with docs/demo.md and README.md.
 
   demo_test.py BUILD_DIRECTORY
 """
@@ -56,6 +56,7 @@ class Demo(unittest.TestCase):
         command, transcript = documents.block("docs/demo.md", "console", "$ make demo").text.split("\n", 1)
         self.assertEqual(command, "$ make demo")
         self.assertEqual(words(output), words(transcript), output)
+        self.assertTrue(transcript.endswith(documents.block("README.md", "text", "is slow").text))
 
     def test_make_runs_it(self):
         """The commands of the README, as far as a test of `make test` may go."""
