@@ -55,9 +55,9 @@ TEST(KernelDetails, DoNotDependOnTheLocale) {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   std::ofstream(folder + "/source") << "LC_NUMERIC\ndecimal_point \"<U002C>\"\n"
                                        "thousands_sep \"\"\ngrouping -1\nEND LC_NUMERIC\n";
-  (void)std::system(("localedef -c -f ANSI_X3.4-1968 -i " + folder + "/source " + folder +
-                     "/comma > /dev/null 2>&1")
-                        .c_str());
+  const std::string command = "localedef -c -f ANSI_X3.4-1968 -i " + folder + "/source " + folder +
+                              "/comma > /dev/null 2>&1";
+  (void)std::system(command.c_str());  // NOLINT(bugprone-command-processor)
   setenv("LOCPATH", folder.c_str(), 1);
   const bool has_comma = std::setlocale(LC_NUMERIC, "comma") != nullptr;
   const std::string details = DetailsOf(Device());
