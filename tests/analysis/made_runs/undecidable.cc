@@ -95,6 +95,13 @@ void MakeNoSteps(MadeRun* run) {
   run->AddWorker(0, "node0", trace);
 }
 
+// The recording lies within one step.
+void MakeClippedStep(MadeRun* run) {
+  TraceFile trace;
+  trace.Event("train", 0, 500, {{"clipped_step", 7}, {"truncated", 1}});
+  run->AddWorker(0, "node0", trace);
+}
+
 // Steps are marked at an instant instead of from begin to end.
 void MakeEmptySteps(MadeRun* run) {
   TraceFile trace;
@@ -113,6 +120,7 @@ Makers UndecidableMakers() {
        }},
       {"losses", MakeLosses},
       {"no_steps", MakeNoSteps},
+      {"clipped_step", MakeClippedStep},
       {"empty_steps", MakeEmptySteps},
       {"short",
        [](MadeRun* run) {

@@ -183,7 +183,7 @@ TEST_F(BadInputTest, ARunOfAnotherUserSaysWhatItsOwnerCanDo) {
     const std::string run = Path("run");
     std::filesystem::create_directory(run);
     for (const std::string& name : List(directory_.path())) {
-      if (name != "run") std::filesystem::rename(Path(name), run + "/" + name);
+      if (name != "run") std::filesystem::rename(Path(name), absl::StrCat(run, "/", name));
     }
     ASSERT_EQ(chmod(directory_.path().c_str(), 0755), 0);
     ASSERT_EQ(chmod((directory_.path() + hidden).c_str(), 0), 0);
