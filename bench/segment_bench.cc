@@ -241,7 +241,7 @@ void BM_Scan(benchmark::State& state) {
   if (!assembler.ok() || !assembler->Write(0, &sink).ok()) state.SkipWithError("failed");
   uint64_t bytes = 0;
   for (auto _ : state) {
-    const absl::StatusOr<XSpaceScan> scan = ScanXSpace(sink.text());
+    absl::StatusOr<XSpaceScan> scan = ScanXSpace(sink.text());
     benchmark::DoNotOptimize(scan->events);
     bytes += sink.text().size();
   }

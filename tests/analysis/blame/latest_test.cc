@@ -52,7 +52,7 @@ TEST(LatestTest, AMillionSteps) {
   const std::optional<Latest> latest = FindLatest(Measured(times));
   ASSERT_TRUE(latest.has_value());
   EXPECT_THAT(latest->workers, ElementsAre(1));
-  EXPECT_EQ(latest->steps, 100'000u);
+  EXPECT_EQ(latest->late_steps, 100'000u);
 }
 
 }  // namespace
