@@ -269,7 +269,6 @@ class Reporter : public benchmark::ConsoleReporter {
   void ReportRuns(const std::vector<Run>& runs) override {
     ConsoleReporter::ReportRuns(runs);
     for (const Run& run : runs) {
-      if (run.error_occurred) continue;
       // With --benchmark_report_aggregates_only only the median arrives here, not the single runs.
       if (run.run_type == Run::RT_Aggregate && run.aggregate_name != "median") continue;
       // CPU time is per thread: with several threads it is their sum over the iterations of all.
