@@ -71,7 +71,7 @@ class Report(unittest.TestCase):
         for name, verdict in shown.items():
             with self.subTest(run=name):
                 self.assertEqual(verdict, verdict_of(self.runs / name))
-        self.assertEqual(documents.block("README.md", "text", "VERDICT").text.strip(), shown["training"])
+        self.assertEqual(documents.block("README.md", "text", "median rank").text.strip(), shown["training"])
 
     def test_diff(self):
         command, shown = documents.block("docs/report.md", "console", "$ jobscope diff").text.split("\n", 1)
