@@ -3,6 +3,8 @@
 // Tests binding, refusals and shutdown of the server.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
@@ -14,9 +16,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/listen/port_file.h"
 #include "tests/again_if_busy.h"
 #include "tests/has_ipv6.h"

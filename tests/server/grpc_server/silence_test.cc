@@ -2,6 +2,8 @@
 //
 // Tests callers that stop responding without disconnecting: a machine that lost its power, a
 // process that was stopped, a network that drops everything.
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>

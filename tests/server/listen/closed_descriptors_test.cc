@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "server/listen/acceptor.h"
 #include "tests/server/service_fixture.h"
 #include "tests/server/sockets.h"

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "common/clock/clock.h"
 #include "rpc/server_ended.h"
 #include "tests/server/native/native_fixture.h"
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests a worker's memory under all kinds of callers: at most one store, and nothing afterwards.
+#include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 

@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <future>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "common/clock/clock.h"
 #include "common/log/log.h"
 #include "server/limits.h"
 #include "tests/again_if_busy.h"

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/clock.h"
+#include "common/clock/clock.h"
 #include "rpc/server_ended.h"
 #include "tests/again_if_busy.h"
 #include "tests/server/native/native_fixture.h"

@@ -11,20 +11,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
-#include "common/clock/clock.h"
-#include "common/xspace/segment/segment.h"
 #include "common/xspace/segment/stats.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
-#include "tensorflow/xplane.pb.h"
 #include "tests/server/service_fixture.h"
 
 namespace jobscope {
@@ -49,72 +47,16 @@ class FloodCollector : public Collector {
 
   std::string_view name() const override { return "flood"; }
   CollectorReport Describe() const override { return {}; }
-  absl::Status Arm(const ArmRequest& request) override {
-    request_ = request;
-    ++sessions_;
-    attempted_ = 0;
-    taken_ = 0;
-    plane_ = request_.names->Plane("/host:flood", 0);
-    line_ = request_.names->Line(plane_, 1, "line");
-    event_ = request_.names->Event(plane_, "event");
-    payload_ = request_.names->Stat(plane_, "payload");
-    return absl::OkStatus();
-  }
+  absl::Status Arm(const ArmRequest& request) override;
   absl::Status Start(const StartRequest& /*request*/) override { return absl::OkStatus(); }
-  absl::Duration Drain() override {
-    // A collector stops draining while the store is full, and what it cannot keep is lost.
-    for (uint64_t i = 0; i < per_drain_ && attempted_ < total_; ++i) {
-      if (!AppendSegment()) break;
-    }
-    return absl::Milliseconds(1);
-  }
-  absl::Status Stop(uint64_t /*end_ticks*/) override {
-    if (raw_plane_bytes_ > 0) {
-      tensorflow::profiler::XPlane plane;
-      plane.set_name("/device:flood");
-      std::string& name = *plane.add_lines()->mutable_name();
-      name.assign(raw_plane_bytes_, 'x');
-      name.resize(raw_plane_bytes_ - (plane.ByteSizeLong() - raw_plane_bytes_));
-      v1::RawPlane raw;
-      raw.set_plane(plane.SerializeAsString());
-      EXPECT_EQ(raw.plane().size(), raw_plane_bytes_);
-      EXPECT_TRUE(request_.sink->Append(xspace::ItemKind::kRawPlane, raw.SerializeAsString()));
-    }
-    return absl::OkStatus();
-  }
-  CollectorReport Report() override {
-    CollectorReport report;
-    report.attempted = attempted_;
-    report.events = taken_;
-    if (attempted_ > taken_) report.lost_by_cause[LossCause::kStoreFull] = attempted_ - taken_;
-    return report;
-  }
+  absl::Duration Drain() override;
+  absl::Status Stop(uint64_t end_ticks) override;
+  CollectorReport Report() override;
   uint64_t LostSoFar() const override { return attempted_ - taken_; }
 
  private:
   // Returns false if it has to wait for room.
-  bool AppendSegment() {
-    const uint64_t number = attempted_ + 1;
-    if (request_.sink->Full()) {
-      if (!patient_) attempted_ = number;
-      return !patient_;
-    }
-    stats_.Clear();
-    stats_.Bytes(payload_, std::string(segment_bytes_, static_cast<char>(number)));
-    xspace::SegmentBuilder segment(request_.sink, plane_, line_, 1);
-    xspace::SegmentEvent event;
-    event.start_ps = static_cast<int64_t>(number);
-    event.duration_ps = 1;
-    event.metadata_id = event_;
-    event.stats = stats_.bytes();
-    segment.Add(event);
-    segment.Flush();
-    const uint64_t taken = segment.appended_events();
-    if (taken == 0 && patient_) return false;
-    attempted_ = number;
-    taken_ += taken;
-    return true;
-  }
+  bool AppendSegment();
 
   std::atomic<uint64_t> total_{0};
   std::atomic<uint64_t> per_drain_{0};
@@ -209,6 +151,9 @@ class TestStream {
   bool finished_ = false;
 };
 
+extern template class TestStream<v1::CaptureRequest>;
+extern template class TestStream<v1::FetchRequest>;
+
 // A sanitizer keeps memory that was freed, and more beside it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kRssIsOurs = false;
@@ -229,83 +174,24 @@ class NativeFixture : public ServiceFixture {
   using FetchStream = TestStream<v1::FetchRequest>;
 
   // Over the flood instead of the fixture's collector.
-  void StartFlood(GrpcServerOptions options) {
-    EXPECT_TRUE(sessions_->Shutdown(absl::Minutes(1)));
-    SessionManager::Dependencies dependencies;
-    dependencies.collectors = {&flood_};
-    dependencies.identity = [this] { return identity_; };
-    sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
-    options.sessions = sessions_;
-    StartServer(std::move(options));
-  }
+  void StartFlood(GrpcServerOptions options);
 
-  static v1::CaptureRequest ArmRequestOf(const std::string& session_id) {
-    v1::CaptureRequest request;
-    request.mutable_arm()->set_session_id(session_id);
-    request.mutable_arm()->set_host_tracer_level(2);
-    return request;
-  }
-  static v1::CaptureRequest StartRequestOf(absl::Duration duration) {
-    v1::CaptureRequest request;
-    request.mutable_start()->set_duration_ns(
-        static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)));
-    return request;
-  }
+  static v1::CaptureRequest ArmRequestOf(const std::string& session_id);
+  static v1::CaptureRequest StartRequestOf(absl::Duration duration);
 
-  std::unique_ptr<CaptureStream> Open() {
-    auto stream = std::make_unique<CaptureStream>();
-    stream->stream = native_->Capture(&stream->context);
-    return stream;
-  }
-  std::unique_ptr<CaptureStream> Arm(const std::string& session_id = "s") {
-    return Arm(ArmRequestOf(session_id));
-  }
-  std::unique_ptr<CaptureStream> Arm(const v1::CaptureRequest& request) {
-    auto stream = Open();
-    EXPECT_TRUE(stream->Send(request));
-    const auto armed = stream->Await(v1::CaptureResponse::kArmed);
-    if (armed.has_value()) {
-      stream->armed = armed->armed();
-    } else {
-      ADD_FAILURE() << "not armed: " << stream->Finish().error_message();
-    }
-    return stream;
-  }
+  std::unique_ptr<CaptureStream> Open();
+  std::unique_ptr<CaptureStream> Arm(const std::string& session_id = "s");
+  std::unique_ptr<CaptureStream> Arm(const v1::CaptureRequest& request);
   std::unique_ptr<CaptureStream> Start(absl::Duration duration,
-                                       const std::string& session_id = "s") {
-    auto stream = Arm(session_id);
-    EXPECT_TRUE(stream->Send(StartRequestOf(duration)));
-    EXPECT_TRUE(stream->Await(v1::CaptureResponse::kStarted).has_value());
-    return stream;
-  }
+                                       const std::string& session_id = "s");
 
   // A capture of the whole flood, however long that takes here: it runs until it is ended.
-  std::unique_ptr<CaptureStream> StartWholeFlood(const std::string& session_id = "s") {
-    auto stream = Start(absl::Minutes(1), session_id);
-    EXPECT_TRUE(Eventually([this] { return flood_.attempted() == flood_.total(); }));
-    return stream;
-  }
+  std::unique_ptr<CaptureStream> StartWholeFlood(const std::string& session_id = "s");
   // The same, ended: it delivers.
-  std::unique_ptr<CaptureStream> RecordFlood(const std::string& session_id = "s") {
-    auto stream = StartWholeFlood(session_id);
-    EXPECT_EQ(sessions_->Stop(session_id), session_id);
-    return stream;
-  }
+  std::unique_ptr<CaptureStream> RecordFlood(const std::string& session_id = "s");
 
-  std::unique_ptr<FetchStream> Fetch(const std::string& key, uint64_t next_item) {
-    v1::Resume resume;
-    resume.set_capture_key(key);
-    resume.set_next_item(next_item);
-    return Fetch(resume);
-  }
-  std::unique_ptr<FetchStream> Fetch(const v1::Resume& resume) {
-    auto stream = std::make_unique<FetchStream>();
-    stream->stream = native_->Fetch(&stream->context);
-    v1::FetchRequest request;
-    *request.mutable_resume() = resume;
-    EXPECT_TRUE(stream->Send(request));
-    return stream;
-  }
+  std::unique_ptr<FetchStream> Fetch(const std::string& key, uint64_t next_item);
+  std::unique_ptr<FetchStream> Fetch(const v1::Resume& resume);
 
   // Reads and acknowledges until `ended`, and expects the stream to end well.
   template <typename Stream>
@@ -324,19 +210,9 @@ class NativeFixture : public ServiceFixture {
     return ended;
   }
 
-  static void ExpectWithoutGap(const std::vector<v1::Item>& items, uint64_t first = 1) {
-    for (const v1::Item& item : items) ASSERT_EQ(item.number(), first++);
-  }
-  static v1::Summary SummaryOf(const std::vector<v1::Item>& items) {
-    if (!items.empty() && items.back().has_summary()) return items.back().summary();
-    ADD_FAILURE() << "the last item is no summary";
-    return {};
-  }
-  static uint64_t EventsOf(const std::vector<v1::Item>& items) {
-    uint64_t events = 0;
-    for (const v1::Item& item : items) events += item.events().count();
-    return events;
-  }
+  static void ExpectWithoutGap(const std::vector<v1::Item>& items, uint64_t first = 1);
+  static v1::Summary SummaryOf(const std::vector<v1::Item>& items);
+  static uint64_t EventsOf(const std::vector<v1::Item>& items);
 
   FloodCollector flood_;
 };

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "common/process/process_usage.h"
 #include "tests/server/native/native_fixture.h"

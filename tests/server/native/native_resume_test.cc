@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "tests/server/native/native_fixture.h"
 
 namespace jobscope {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "server/limits.h"
 #include "tests/full_stderr.h"
 #include "tests/server/service_fixture.h"

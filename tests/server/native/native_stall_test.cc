@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/server/native/native_fixture.h"

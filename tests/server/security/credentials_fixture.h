@@ -4,6 +4,7 @@
 #ifndef TESTS_SERVER_SECURITY_CREDENTIALS_FIXTURE_H_
 #define TESTS_SERVER_SECURITY_CREDENTIALS_FIXTURE_H_
 
+#include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "tests/server/service_fixture.h"
 
 namespace jobscope {

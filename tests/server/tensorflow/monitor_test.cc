@@ -6,6 +6,7 @@
 
 #include <mutex>
 
+#include "absl/time/clock.h"
 #include "rpc/server_ended.h"
 #include "tests/server/service_fixture.h"
 

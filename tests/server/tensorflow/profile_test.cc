@@ -2,10 +2,15 @@
 //
 // Profile and Terminate over a real socket.
 #include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
+#include <utility>
 
+#include "absl/time/clock.h"
 #include "server/limits.h"
 #include "tests/again_if_busy.h"
 #include "tests/server/service_fixture.h"
