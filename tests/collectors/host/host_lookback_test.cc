@@ -4,7 +4,6 @@
 // real recorder and threads that record all the time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,6 +17,7 @@
 
 #include "collectors/host/host_collector.h"
 #include "jobscope/trace.h"
+#include "tests/collectors/host/host_recorder_fixture.h"
 #include "tests/collectors/host/session_driver.h"
 
 namespace jobscope {
@@ -28,22 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::Key;
 using ::testing::Pair;
 
-int64_t Tid() { return syscall(SYS_gettid); }
-
-template <typename Body>
-void Step(int64_t number, Body body) {
-  JOBSCOPE_STEP("train", number);
-  body();
-}
-
-class HostLookbackTest : public testing::Test {
- protected:
-  static const host::Reader* reader() { return ::jobscope_trace_reader(); }
-  static bool uses_tsc() { return reader()->uses_tsc != 0; }
-  static uint64_t Now() { return SampleClocks(uses_tsc(), 1).ticks; }
-
-  HostCollector collector_{reader()};
-};
+using HostLookbackTest = HostRecorderTest;
 
 // A thread that is inside of something, for as long as the test wants.
 class HungThread {

@@ -3,6 +3,10 @@
 #define TESTS_COLLECTORS_HOST_HOST_RECORDER_FIXTURE_H_
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
 
 #include "collectors/host/host_collector.h"
 #include "collectors/host/host_report.h"
@@ -12,10 +16,12 @@
 
 namespace jobscope {
 
+inline int64_t Tid() { return syscall(SYS_gettid); }
+
 // All steps of these tests: the first step site that records is the process's source of steps,
 // whichever test comes first.
 template <typename Body>
-void Step(int number, Body body) {
+void Step(int64_t number, Body body) {
   JOBSCOPE_STEP("train", number);
   body();
 }

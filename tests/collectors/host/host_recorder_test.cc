@@ -3,7 +3,6 @@
 // Tests the host collector with the real recorder: the trace contains what a program records.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -21,8 +20,6 @@ using ::testing::HasSubstr;
 using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
-
-int64_t Tid() { return syscall(SYS_gettid); }
 
 TEST_F(HostRecorderTest, ScopesNestAndCarryTheirArguments) {
   SessionDriver session(&collector_, uses_tsc());

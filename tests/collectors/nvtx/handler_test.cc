@@ -15,6 +15,7 @@
 
 #include "collectors/nvtx/abi.h"
 #include "collectors/nvtx/ranges.h"
+#include "jobscope/trace_c.h"
 #include "tests/collectors/nvtx/handler_fixture.h"
 
 namespace jobscope::nvtx_test {

@@ -10,22 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "collectors/nvtx/handler.h"
-#include "common/xspace/segment/nvtx_place.h"
-#include "tests/collectors/host/recorder/recorded.h"
-#include "tests/collectors/nvtx/nvtx_unit.h"
+#include "tests/collectors/nvtx/handler_fixture.h"
 
 namespace jobscope::nvtx_test {
 namespace {
 
-using recorder_test::Record;
-using Program = Unit<0>;
 using RegisterSchema = uint64_t (*)(const void*, const abi::SchemaAttributes*);
 using RegisterEnum = uint64_t (*)(const void*, const abi::EnumAttributes*);
 using WithPayloads = int (*)(const void*, const abi::PayloadData*, size_t);
 using MarkPayloads = void (*)(const void*, const abi::PayloadData*, size_t);
-
-constexpr uint32_t kOn = JOBSCOPE_BIT_LEVEL1;
 
 abi::SchemaEntry Entry(uint64_t type, const char* name, uint64_t offset = 0, uint64_t flags = 0) {
   abi::SchemaEntry entry = {};
@@ -62,17 +55,10 @@ abi::EventAttributes Extended(const abi::PayloadData* payloads, int32_t count) {
   return attributes;
 }
 
-class Payloads : public testing::Test {
+class Payloads : public Handler {
  protected:
   static void SetUpTestSuite() {
-    const auto attach = [](void* table) {
-      return nvtx::Attach(jobscope_trace_writer(), table) ? 1 : 0;
-    };
-    const auto attach_extension = [](void* module) {
-      return nvtx::AttachExtension(jobscope_trace_writer(), module) ? 1 : 0;
-    };
-    ASSERT_TRUE(Program::Attach(attach));
-    ASSERT_TRUE(Program::AttachPayloads(attach_extension));
+    Handler::SetUpTestSuite();
     domain = Program::CreateDomain("payloads");
   }
   static uint64_t Register(const abi::SchemaAttributes& attributes) {

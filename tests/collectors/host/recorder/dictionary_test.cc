@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "jobscope/trace.h"
+#include "jobscope/trace_c.h"
 #include "tests/collectors/host/recorder/recorded.h"
 
 namespace jobscope::recorder_test {

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <thread>
 
 #include "jobscope/trace.h"
 #include "tests/collectors/host/recorder/recorded.h"

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "jobscope/trace.h"
+#include "jobscope/trace_c.h"
 #include "tests/collectors/host/recorder/recorded.h"
 
 namespace jobscope::recorder_test {
