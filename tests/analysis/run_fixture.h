@@ -29,20 +29,10 @@ class RunFixture : public ::testing::Test, protected RunDirectory, protected Mad
   RunFixture() : MadeRun(directory_.path()) {}
 
   // The report as others read it.
-  json ReportOf(const std::string& directory) {
-    const absl::StatusOr<Digests> digests = ReadDigests(directory);
-    EXPECT_TRUE(digests.ok()) << digests.status();
-    if (!digests.ok()) return {};
-    return json::parse(ReportJson(Reduce(*digests)), nullptr, false);
-  }
+  json ReportOf(const std::string& directory);
   json ReportOfRun() { return ReportOf(directory_.path()); }
   // Of the run whose workers were added.
-  Digests DigestsOfRun() {
-    WriteManifest();
-    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
-    EXPECT_TRUE(digests.ok()) << digests.status();
-    return digests.ok() ? *digests : Digests();
-  }
+  Digests DigestsOfRun();
 };
 
 }  // namespace jobscope::analysis

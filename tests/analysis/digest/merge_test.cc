@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
+#include "tensorflow/xplane.pb.h"
 #include "tests/analysis/run_fixture.h"
 
 namespace jobscope::analysis {

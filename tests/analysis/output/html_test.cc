@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "analysis/output/report_html.h"
 #include "tests/analysis/run_fixture.h"

@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "analysis/output/report_html.h"
 #include "analysis/trace/timeline_reader.h"
 #include "tests/analysis/run_fixture.h"

@@ -15,6 +15,7 @@
 #include "analysis/digest/digest_worker.h"
 #include "analysis/output/report_text.h"
 #include "analysis/trace/trace_reader.h"
+#include "tensorflow/xplane.pb.h"
 #include "tests/analysis/run_fixture.h"
 
 namespace jobscope::analysis {

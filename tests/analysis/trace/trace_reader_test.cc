@@ -11,9 +11,11 @@
 #include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "analysis/alignment/worker_view.h"
 #include "analysis/digest/digest_builder.h"
+#include "tensorflow/xplane.pb.h"
 #include "tests/analysis/trace_files.h"
 
 namespace jobscope::analysis {

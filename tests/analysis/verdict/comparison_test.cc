@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analysis/verdict/verdict_text.h"
+#include "tensorflow/xplane.pb.h"
 #include "tests/analysis/run_fixture.h"
 
 namespace jobscope::analysis {
