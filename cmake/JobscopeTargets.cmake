@@ -46,7 +46,8 @@ endif()
 # Tests are compiled once and run for seconds, so optimising them does not pay off. The libraries that they link are
 # optimised.
 if(NOT JOBSCOPE_BUILD_FUZZERS)
-  set(jobscope_test_options -O0 -g1 -pthread)  # -pthread: some libraries ask for it, and precompiled headers fit one or the other
+  # Some libraries ask for -pthread, newer abseil for NOMINMAX, and precompiled headers fit only one or the other.
+  set(jobscope_test_options -O0 -g1 -pthread -DNOMINMAX)
 endif()
 
 # Environment of tests: what libraries of others do not free is no leak of ours.
