@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "client/cli/base/exit.h"
+#include "client/cli/base/exit_code.h"
 #include "client/cli/base/interrupt.h"
 #include "client/cli/flags.h"
 #include "client/cli/verbs.h"
@@ -22,9 +24,10 @@ __attribute__((constructor(101))) void KeepStandardDescriptors() {
   jobscope::OpenClosedStandard(/*flags=*/0);
 }
 
-// Prints help or an error. Returns `exit_code`.
+// Prints help, or an error. Returns `exit_code`, or that of help that cannot be written.
 int Print(const std::string& text, int exit_code) {
-  std::fputs(text.c_str(), exit_code == 0 ? stdout : stderr);
+  if (exit_code == jobscope::kExitAll) return jobscope::PrintResult(text, exit_code);
+  std::fputs(text.c_str(), stderr);
   return exit_code;
 }
 

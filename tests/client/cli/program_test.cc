@@ -94,6 +94,7 @@ TEST_F(ProgramTest, AResultThatCannotBePrintedIsNoSuccess) {
   const std::unique_ptr<Subprocess> check =
       Shell("exec >/dev/full", "check --service_addr=" + worker.address());
   EXPECT_EQ(check->Wait(), 1);
+  EXPECT_EQ(Shell("exec >/dev/full", "--help")->Wait(), 1);
 }
 
 TEST_F(ProgramTest, TooFewDescriptorsAreReportedBeforeAnybodyIsAsked) {
