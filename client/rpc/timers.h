@@ -37,15 +37,15 @@ class Timers {
   Id Start(absl::Duration delay, std::function<void()> fire);
   // `fire` is destroyed, unless it is running or has run.
   void Cancel(Id id);
-  // No more timers are started, and those that are pending may not fire. Call it before the queue is
-  // shut down, and serve the queue until it is empty before this is destroyed.
+  // No more timers are started, and those that are pending may not fire. Call it before the queue
+  // is shut down, and serve the queue until it is empty before this is destroyed.
   void Stop();
 
   // A timer fired at `now_ns` of MONOTONIC instead of `due_ns`.
   void NoteLateness(uint64_t due_ns, uint64_t now_ns);
-  // When a timer last fired that was half a second late or more; 0: none did. Up to then the threads
-  // did not keep up, or the machine slept: what looks like silence of a worker may be a message that
-  // was not read yet.
+  // When a timer last fired that was half a second late or more; 0: none did. Up to then the
+  // threads did not keep up, or the machine slept: what looks like silence of a worker may be a
+  // message that was not read yet.
   uint64_t last_late_ns() const { return last_late_ns_.load(std::memory_order_relaxed); }
 
  private:

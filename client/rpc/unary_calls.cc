@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/rpc/completion.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "rpc/arguments.h"
 #include "rpc/deadline.h"

@@ -167,8 +167,8 @@ TEST_F(BadInputTest, WithoutAManifestAndWithABrokenOne) {
   EXPECT_EQ(ReportOfRun()["verdict"]["workers"], json({"w5"}));
 }
 
-// Ends this process, which is a death test's. Prints why a user that is not the owner of `directory`
-// has no report of it.
+// Ends this process, which is a death test's. Prints why a user that is not the owner of
+// `directory` has no report of it.
 [[noreturn]] void ReadAsAnother(const std::string& directory) {
   const uid_t nobody = 65534;
   if (geteuid() == 0 && setresuid(nobody, nobody, nobody) != 0) _exit(2);
