@@ -9,8 +9,8 @@
 
 namespace jobscope {
 
-// Room for the text and its terminator.
-inline constexpr size_t kUtcTextBytes = 32;
+// Room for the text, and for any seven numbers: GCC does not see how large these are.
+inline constexpr size_t kUtcTextBytes = 96;
 
 // Writes "2026-11-23T06:01:12.001Z" for a time since the epoch, in ms. Not by localtime_r() or
 // gmtime_r(): they hold a lock of the C library, and a child that another thread forks meanwhile
