@@ -2,6 +2,7 @@
 #include "common/threads/worker_thread.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fenv.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -198,6 +199,22 @@ void StartOneThatThereIsNoRoomFor() {
 }
 
 // It tells clients that no wait helps.
+// Tells, when a thread ends, whether a message of dlerror() is left.
+struct MessageLeft {
+  std::promise<bool>* left = nullptr;
+  ~MessageLeft() { left->set_value(dlerror() != nullptr); }
+};
+
+TEST(WorkerThread, LeavesNoMessageOfTheDynamicLinker) {
+  std::promise<bool> left;
+  ASSERT_TRUE(StartWorkerThread("jobscope-test", [&left] {
+                thread_local MessageLeft at_the_end;
+                at_the_end.left = &left;
+                EXPECT_EQ(dlopen("libjobscope_of_nobody.so", RTLD_NOW), nullptr);
+              }).ok());
+  EXPECT_FALSE(left.get_future().get());
+}
+
 TEST(WorkerThread, OneThatThereIsNoRoomForIsALimitOfTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(StartOneThatThereIsNoRoomFor(), ::testing::ExitedWithCode(0), "");
