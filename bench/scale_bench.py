@@ -5,6 +5,7 @@
     python3 bench/scale_bench.py BIN OUT.json --workers=9960 --processes=8           # 10,000 but for what 20,000 open files allow
     python3 bench/scale_bench.py BIN OUT.json --workers=1000 --dead=750 --real --events_per_second=1    # 250 processes, 750 dead
     python3 bench/scale_bench.py BIN OUT.json --real                                 # as many processes as fit, 24 at most
+    python3 bench/scale_bench.py BIN OUT.json --other=BIN2                           # also the `capture` of another build, in turns
 
 The workers are real servers on loopback, many to a process (worker_crowd), or, with --real, one process each
 (flood_worker). Refuses what exceeds the machine's limits before anything starts. Standard library only.
@@ -25,6 +26,7 @@ import threading
 import time
 
 import figures
+import window_pairs
 
 # Limit of real workers: they map rings and stores, record on their own threads, and share this machine with the client;
 # a thousand can exhaust it.
@@ -165,6 +167,34 @@ def capture(binary, addresses, duration_ms, scratch, more=()):
     return wall - duration_ms / 1e3, peak, process.returncode, manifest, logdir, cpu
 
 
+def run_once(binary, load, options, scratch):
+    """Captures the load and dead addresses once with the `capture` in `binary`. Prints and returns the result."""
+    addresses = load.addresses + dead_addresses(options.dead)
+    workers_before = load.cpu_seconds()
+    overhead, peak, code, manifest, logdir, cpu = capture(
+        binary, addresses, options.duration_ms, scratch, [f"--max_parallel={options.max_parallel}"])
+    outcomes = {}
+    for worker in manifest["workers"]:
+        outcomes[worker["outcome"]] = outcomes.get(worker["outcome"], 0) + 1
+    files = len(list(logdir.glob("plugins/profile/*/*.xplane.pb")))
+    if files != outcomes.get("ok", 0) + outcomes.get("truncated", 0) + outcomes.get("empty", 0):
+        raise SystemExit(f"scale_bench: {files} files, but outcomes {outcomes}")
+    workers_cpu = load.cpu_seconds() - workers_before
+    spread = manifest.get("start_spread_ns")
+    result = {"overhead_s": overhead, "client_cpu_s": cpu, "workers_cpu_s": workers_cpu, "peak_bytes": peak, "exit_code": code,
+              "start_spread_ns": spread, "events": manifest.get("events"), "lost": manifest.get("lost")}
+    print(f"| {overhead:.2f} | {cpu:.2f} | {workers_cpu:.2f} | {peak / 2**20:.0f} | {code} | {outcomes} | "
+          f"{'-' if spread is None else f'{spread / 1e6:.3f}'} | {result['events']} | {result['lost']} | {binary} |", flush=True)
+    return result
+
+
+def print_ratios(results, others):
+    """Prints the ratio of each other client's run to that of its round."""
+    for key in ("overhead_s", "client_cpu_s", "workers_cpu_s", "peak_bytes"):
+        ratios = window_pairs.ratios([other[key] for other in others], [own[key] for own in results])
+        print(f"{key}: the other client's / that of BIN: {window_pairs.summary(ratios, 3)}")
+
+
 def figures_of(results, options):
     """Returns the figures of all runs."""
     title = f"{options.workers} workers" + (", one process each" if options.real else "")
@@ -191,6 +221,7 @@ def main():
     parser.add_argument("--events_per_second", type=int, default=1000)
     parser.add_argument("--max_parallel", type=int, default=256)
     parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--other", type=pathlib.Path, help="bin/ of another build: its `capture` takes turns with that of BIN")
     options = parser.parse_args()
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -218,34 +249,19 @@ def main():
                  f"logdir on {file_system(tempfile.gettempdir())}")
         print(where)
         print("| wall - duration s | client's CPU s | all workers' CPU s | client's peak MiB | exit | outcomes | start spread ms |"
-              " events | lost |")
-        print("|---|---|---|---|---|---|---|---|---|")
-        results = []
+              " events | lost | capture of |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
         with tempfile.TemporaryDirectory(prefix="jobscope-scale-") as scratch:
-            for _ in range(options.runs):
-                addresses = load.addresses + dead_addresses(options.dead)
-                workers_before = load.cpu_seconds()
-                overhead, peak, code, manifest, logdir, cpu = capture(
-                    options.bin, addresses, options.duration_ms, pathlib.Path(scratch),
-                    [f"--max_parallel={options.max_parallel}"])
-                outcomes = {}
-                for worker in manifest["workers"]:
-                    outcomes[worker["outcome"]] = outcomes.get(worker["outcome"], 0) + 1
-                files = len(list(logdir.glob("plugins/profile/*/*.xplane.pb")))
-                if files != outcomes.get("ok", 0) + outcomes.get("truncated", 0) + outcomes.get("empty", 0):
-                    raise SystemExit(f"scale_bench: {files} files, but outcomes {outcomes}")
-                workers_cpu = load.cpu_seconds() - workers_before
-                result = {"overhead_s": overhead, "client_cpu_s": cpu, "workers_cpu_s": workers_cpu, "peak_bytes": peak, "exit_code": code, "outcomes": outcomes,
-                          "start_spread_ns": manifest.get("start_spread_ns"), "events": manifest.get("events"),
-                          "lost": manifest.get("lost")}
-                results.append(result)
-                spread = result["start_spread_ns"]
-                print(f"| {overhead:.2f} | {cpu:.2f} | {workers_cpu:.2f} | {peak / 2**20:.0f} | {code} | {outcomes} | "
-                      f"{'-' if spread is None else f'{spread / 1e6:.3f}'} | {result['events']} | {result['lost']} |", flush=True)
+            binaries = [options.bin] + ([options.other] if options.other else [])
+            ways = {binary: lambda binary=binary: run_once(binary, load, options, pathlib.Path(scratch)) for binary in binaries}
+            rows = window_pairs.take_turns(ways, options.runs)
+        results = rows[options.bin]
+        if options.other:
+            print_ratios(results, rows[options.other])
         if options.out:
             figures.save(options.out, where, figures_of(results, options))
         expected = 3 if options.dead else 0
-        if any(result["exit_code"] != expected for result in results):
+        if any(result["exit_code"] != expected for runs in rows.values() for result in runs):
             raise SystemExit(f"scale_bench: exit code {expected} was due")
     finally:
         load.end()
