@@ -11,10 +11,7 @@ foreach(library grpc++ grpc gpr upb address_sorting protobuf re2 cares ssl crypt
   find_library(jobscope_archive_${library} NAMES lib${library}.a)
   list(APPEND jobscope_archives ${jobscope_archive_${library}})
 endforeach()
-find_library(jobscope_archive_zstd NAMES libzstd.a)  # Debian 13's OpenSSL needs it, Debian 12's does not
-if(jobscope_archive_zstd)
-  list(APPEND jobscope_archives ${jobscope_archive_zstd})
-endif()
+list(APPEND jobscope_archives ${jobscope_openssl_needs})
 get_filename_component(folder "${jobscope_archive_grpc}" DIRECTORY)
 file(GLOB jobscope_abseil_archives ${folder}/libabsl_*.a)
 

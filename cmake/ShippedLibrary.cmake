@@ -18,10 +18,7 @@ function(jobscope_shipped_library name)
     find_library(jobscope_archive_${library} NAMES lib${library}.a REQUIRED)
     list(APPEND archives ${jobscope_archive_${library}})
   endforeach()
-  find_library(jobscope_archive_zstd NAMES libzstd.a)  # Debian 13's OpenSSL needs it, Debian 12's does not
-  if(jobscope_archive_zstd)
-    list(APPEND archives ${jobscope_archive_zstd})
-  endif()
+  list(APPEND archives ${jobscope_openssl_needs})
   # Rebuilt as position-independent by tools/pic_deps.sh.
   file(GLOB rebuilt ${JOBSCOPE_PIC_DEPS}/lib/*.a)
   if(NOT rebuilt)
