@@ -327,17 +327,22 @@ TEST_F(NativeRunTest, LooksBackAndDumpsAtOnce) {
     const json once = Capture({worker.address()}, {"--steps=50", "--session_id=warm"});
     ASSERT_EQ(once["workers"][0]["outcome"], "ok") << once;
   }
-  const json manifest = Capture({worker.address()}, {"--lookback_ms=200", "--duration_ms=0"});
-  ASSERT_TRUE(manifest.is_object());
-  const json& account = manifest["workers"][0];
-  EXPECT_EQ(account["outcome"], "ok") << account;
+  json account;
   std::set<int64_t> numbers;
-  for (const Event& event : EventsOf(account)) {
-    if (const auto number = event.stats.find("step_num"); number != event.stats.end()) {
-      numbers.insert(number->second);
+  // A busy machine runs fewer than 40 steps in the 200 ms.
+  EXPECT_TRUE(AgainIfBusy([&] {
+    const json manifest = Capture({worker.address()}, {"--lookback_ms=200", "--duration_ms=0"});
+    account = manifest.is_object() ? manifest["workers"][0] : json();
+    EXPECT_EQ(account["outcome"], "ok") << manifest;
+    numbers.clear();
+    for (const Event& event : EventsOf(account)) {
+      if (const auto number = event.stats.find("step_num"); number != event.stats.end()) {
+        numbers.insert(number->second);
+      }
     }
-  }
-  EXPECT_GE(numbers.size(), 15u) << account;
+    return numbers.size() >= 15;
+  })) << account;
+  ASSERT_FALSE(numbers.empty());
   EXPECT_EQ(static_cast<int64_t>(numbers.size()), *numbers.rbegin() - *numbers.begin() + 1);
 }
 
