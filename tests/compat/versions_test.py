@@ -41,7 +41,8 @@ def client(build, *arguments):
 
 class VersionsTest(unittest.TestCase):
     def pairs(self, *arguments):
-        arguments = arguments or ["--scopes_per_second=200000"]
+        # A ring holds 1.6 s of it, for which a busy machine may not run the collector.
+        arguments = arguments or ["--scopes_per_second=20000"]
         for name, of_client, of_worker in (("old client, new worker", OLD, NEW), ("new client, old worker", NEW, OLD)):
             with self.subTest(name), Worker(of_worker, *arguments) as worker, tempfile.TemporaryDirectory() as logdir:
                 yield of_client, worker, logdir
@@ -60,7 +61,7 @@ class VersionsTest(unittest.TestCase):
         for build, worker, logdir in self.pairs():
             account = self.account(build, worker.address, logdir, "--duration_ms=1000")
             self.assertEqual(account["protocol"], "native")
-            self.assertGreater(account["events"], 50_000)
+            self.assertGreater(account["events"], 5_000)
             warnings = " ".join(account.get("warnings", []))
             self.assertNotIn("connection was lost", warnings)
             self.assertNotIn("left out", warnings)
@@ -89,7 +90,7 @@ class VersionsTest(unittest.TestCase):
         for build, worker, logdir in self.pairs():
             account = self.account(build, worker.address, logdir, "--duration_ms=1000", "--protocol=tensorflow")
             self.assertEqual(account["protocol"], "tensorflow")
-            self.assertGreater(account["events"], 50_000)
+            self.assertGreater(account["events"], 5_000)
 
     def test_check(self):
         for build, worker, _ in self.pairs():
