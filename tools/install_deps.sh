@@ -27,7 +27,7 @@ lint=(clang clang-format python3-venv shellcheck python3 pyflakes3 git)
 interop=(python3 python3-venv ca-certificates python3-torch chromium-headless-shell fonts-dejavu-core)
 bench=(python3 procps libtorch-dev)
 # Sanitizers and fuzzers, for the clang builds.
-clang=(clang libclang-rt-14-dev llvm)
+clang=(clang libclang-rt-dev llvm)
 
 if [[ $# -eq 0 ]]; then set -- build; fi
 wanted=()
