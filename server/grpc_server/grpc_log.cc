@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <grpc/support/log.h>
+#include <grpcpp/version_info.h>
 
 #include <mutex>
 #include <string>
@@ -11,6 +12,10 @@
 #include "common/log/log.h"
 
 namespace jobscope {
+
+#if GRPC_CPP_VERSION_MAJOR > 1 || GRPC_CPP_VERSION_MINOR >= 67
+void TakeOverGrpcLog() {}  // it logs by Abseil
+#else
 namespace {
 
 // Called by gRPC on any of its threads.
@@ -52,5 +57,6 @@ void TakeOverGrpcLog() {
     gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   });
 }
+#endif
 
 }  // namespace jobscope

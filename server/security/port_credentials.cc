@@ -6,6 +6,7 @@
 #include <grpc/slice.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -143,34 +144,28 @@ class CallerDoor {
 
 PortCredentials::PortCredentials(std::shared_ptr<CertificateWatch> certificates,
                                  CallerChecks checks)
-    : certificates_(std::move(certificates)) {
-  credentials_ = grpc_ssl_server_credentials_create_with_options(
-      grpc_ssl_server_credentials_create_options_using_config_fetcher(
-          certificates_->asks_callers() ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                                        : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
-          &FetchCertificate, this));
+    : CCredentials(grpc_ssl_server_credentials_create_with_options(
+          grpc_ssl_server_credentials_create_options_using_config_fetcher(
+              certificates->asks_callers()
+                  ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                  : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
+              &FetchCertificate, this))),
+      certificates_(std::move(certificates)) {
   CheckCallers(std::move(checks));
 }
 
 // Plain HTTP/2 on the wire, as without credentials; these check the headers, and that the
 // connection comes from this host.
 PortCredentials::PortCredentials(grpc_local_connect_type type, CallerChecks checks)
-    : credentials_(grpc_local_server_credentials_create(type)) {
+    : CCredentials(grpc_local_server_credentials_create(type)) {
   CheckCallers(std::move(checks));
 }
-
-PortCredentials::~PortCredentials() { grpc_server_credentials_release(credentials_); }
 
 void PortCredentials::CheckCallers(CallerChecks checks) {
   const bool mutual_tls = certificates_ != nullptr && certificates_->asks_callers();
   if (checks.token == nullptr && !mutual_tls) return;  // allowed names come with mutual TLS only
   grpc_server_credentials_set_auth_metadata_processor(
-      credentials_,
-      {&CallerDoor::Process, &CallerDoor::Destroy, new CallerDoor(std::move(checks))});
-}
-
-int PortCredentials::AddPortToServer(const std::string& address, grpc_server* server) {
-  return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+      c_creds(), {&CallerDoor::Process, &CallerDoor::Destroy, new CallerDoor(std::move(checks))});
 }
 
 grpc_ssl_certificate_config_reload_status PortCredentials::FetchCertificate(

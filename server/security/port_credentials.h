@@ -5,15 +5,14 @@
 #define SERVER_SECURITY_PORT_CREDENTIALS_H_
 
 #include <grpc/grpc_security.h>
-#include <grpcpp/security/server_credentials.h>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "server/security/allowed_names.h"
 #include "server/security/audit.h"
+#include "server/security/c_credentials.h"
 #include "server/security/certificate_watch.h"
 #include "server/security/token_check.h"
 
@@ -29,27 +28,20 @@ struct CallerChecks {
 // Uses gRPC's C interface, because the C++ one reads certificates only once, or needs a thread that
 // polls for ever. Must outlive its server: gRPC fetches certificates from it whenever a caller
 // connects.
-class PortCredentials final : public grpc::ServerCredentials {
+class PortCredentials final : public CCredentials {
  public:
   // TLS.
   PortCredentials(std::shared_ptr<CertificateWatch> certificates, CallerChecks checks);
   // A token in clear text, for callers from this host.
   PortCredentials(grpc_local_connect_type type, CallerChecks checks);
-  ~PortCredentials() override;
-
-  // Does nothing: this class checks the token itself.
-  void SetAuthMetadataProcessor(
-      const std::shared_ptr<grpc::AuthMetadataProcessor>& /*processor*/) override {}
 
  private:
-  int AddPortToServer(const std::string& address, grpc_server* server) override;
   static grpc_ssl_certificate_config_reload_status FetchCertificate(
       void* credentials, grpc_ssl_server_certificate_config** config);
   void CheckCallers(CallerChecks checks);
 
   const std::shared_ptr<CertificateWatch> certificates_;
   std::atomic<uint64_t> version_{0};  // of the certificate that gRPC has
-  grpc_server_credentials* credentials_ = nullptr;
 };
 
 }  // namespace jobscope

@@ -19,15 +19,9 @@ void Destroy(void* reason) { delete static_cast<std::string*>(reason); }
 }  // namespace
 
 StrangerCredentials::StrangerCredentials(std::string reason)
-    : credentials_(grpc_insecure_server_credentials_create()) {
+    : CCredentials(grpc_insecure_server_credentials_create()) {
   grpc_server_credentials_set_auth_metadata_processor(
-      credentials_, {&Refuse, &Destroy, new std::string(std::move(reason))});
-}
-
-StrangerCredentials::~StrangerCredentials() { grpc_server_credentials_release(credentials_); }
-
-int StrangerCredentials::AddPortToServer(const std::string& address, grpc_server* server) {
-  return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+      c_creds(), {&Refuse, &Destroy, new std::string(std::move(reason))});
 }
 
 }  // namespace jobscope
