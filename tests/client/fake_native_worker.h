@@ -237,7 +237,7 @@ class FakeNativeWorker {
       grpc::ByteBuffer bytes;
       while (stream->Read(&bytes)) {
         v1::ClockPing ping;
-        ping.ParseFromString(Join(bytes));
+        (void)ping.ParseFromString(Join(bytes));
         if (!stream->Write(Buffer(worker_->Pong(ping)))) break;
       }
       return grpc::Status::OK;

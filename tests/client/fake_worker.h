@@ -200,7 +200,7 @@ class FakeWorker {
         joined.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
       }
     }
-    request.ParseFromString(joined);
+    (void)request.ParseFromString(joined);
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     const absl::MutexLock lock(&mutex_);
     if (requests_.empty()) first_request_ = absl::Now();

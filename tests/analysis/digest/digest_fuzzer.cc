@@ -4,7 +4,6 @@
 // with, and comparisons of runs that have one of them each. The input is the digest of the first
 // behind its size (2 bytes, little-endian), then that of the other one; the same one if there is
 // none.
-#include <google/protobuf/stubs/logging.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +18,11 @@
 #include "analysis/verdict/diff.h"
 #include "analysis/verdict/reduce.h"
 #include "tests/fuzz_input.h"
+#include "tests/silent_protobuf.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope::analysis;  // NOLINT(google-build-using-namespace)
-  static const google::protobuf::LogSilencer silencer;
+  static const jobscope::SilentProtobuf silent;
   jobscope::FuzzInput input(data, size);
   const std::string first = input.TakeBytes16();
   const std::string second = input.empty() ? first : input.TakeBytes(size);

@@ -3,7 +3,6 @@
 // Run directories with any manifest, any trace and any digests: an error, or a list of workers. The
 // input is a manifest, up to the first zero byte; the digest of the run behind its size (2 bytes,
 // little-endian); and what is taken for a worker's digest and its trace.
-#include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -14,6 +13,7 @@
 #include "analysis/digest/map_run.h"
 #include "analysis/trace/run_files.h"
 #include "tests/fuzz_input.h"
+#include "tests/silent_protobuf.h"
 #include "tests/temporary_directory.h"
 
 namespace jobscope::analysis {
@@ -33,7 +33,7 @@ void Check(const absl::StatusOr<Digests>& digests, const std::string& copies) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
-  static const google::protobuf::LogSilencer silencer;
+  static const SilentProtobuf silent;
   static const TemporaryDirectory root;
   const std::string run = root.path() + "/run";
   const std::string digests = root.path() + "/digests";

@@ -2,7 +2,6 @@
 //
 // A trace from anywhere: an error or a digest, which the reduce takes; and a report of two workers
 // of which both are that one.
-#include <google/protobuf/stubs/logging.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -21,10 +20,11 @@
 #include "analysis/trace/timeline_reader.h"
 #include "analysis/trace/trace_reader.h"
 #include "analysis/verdict/reduce.h"
+#include "tests/silent_protobuf.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope::analysis;  // NOLINT(google-build-using-namespace)
-  static const google::protobuf::LogSilencer silencer;
+  static const jobscope::SilentProtobuf silent;
   Digests digests;
   for (const char* name : {"a", "b"}) {
     TraceReader reader;

@@ -3,7 +3,6 @@
 // Workers that send any messages in any order over Capture, Fetch and SyncClock: the client reports
 // once that it was armed, and once that the capture has ended, and all its files are traces. The
 // input is what the client does, then what the worker does.
-#include <google/protobuf/stubs/logging.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +22,7 @@
 #include "common/run/run_directory.h"
 #include "tests/client/fake_native_worker.h"
 #include "tests/fuzz_input.h"
+#include "tests/silent_protobuf.h"
 #include "tests/temporary_directory.h"
 
 namespace jobscope {
@@ -222,7 +222,7 @@ RunDirectory MakeRun() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
-  static const google::protobuf::LogSilencer silencer;
+  static const SilentProtobuf silent;
   static const RunDirectory directory = MakeRun();
   FuzzInput input(data, size);
   const auto how = input.Take<uint8_t>();

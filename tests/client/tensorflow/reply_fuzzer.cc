@@ -6,7 +6,6 @@
 // The low five bits of the first byte say how the answer is cut into slices. Bit 5: a file of the
 // worker's own, with the same bytes, lies where a worker that ignores emit_xspace writes it. Bit 6:
 // the worker is one of ours. Bit 7: the client ended the recording. The rest is the answer.
-#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 #include <unistd.h>
@@ -23,6 +22,7 @@
 #include "tensorflow/xplane.pb.h"
 #include "tests/client/fake_traces.h"
 #include "tests/fuzz_input.h"
+#include "tests/silent_protobuf.h"
 #include "tests/temporary_directory.h"
 
 namespace jobscope {
@@ -46,7 +46,7 @@ void CheckFile(const std::string& bytes, const ManifestWorker& account) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
-  static const google::protobuf::LogSilencer silencer;
+  static const SilentProtobuf silent;
   static const TemporaryDirectory logdir;
   static const RunDirectory directory = RunDirectory::Create({logdir.path(), "r", 0}).value();
   if (size == 0) return 0;

@@ -4,7 +4,6 @@
 // and so does the account of who holds a busy worker. What a worker tells of itself goes into the
 // manifest, which stays JSON. The first byte is the code, the second the moment; the rest is the
 // text, the account and the description.
-#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/support/status.h>
 
 #include <cstddef>
@@ -19,6 +18,7 @@
 #include "jobscope/v1/profiler.pb.h"
 #include "rpc/error_details.h"
 #include "tests/fuzz_input.h"
+#include "tests/silent_protobuf.h"
 
 namespace jobscope {
 namespace {
@@ -48,7 +48,7 @@ void CheckManifest(const v1::DescribeResponse& description) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
-  static const google::protobuf::LogSilencer silencer;
+  static const SilentProtobuf silent;
   if (size < 2) return 0;
   const auto code = static_cast<grpc::StatusCode>(1 + data[0] % 16);
   const std::string text(reinterpret_cast<const char*>(data) + 2, size - 2);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/text/utf8.h"
 
-#include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "tensorflow/xplane.pb.h"
+#include "tests/silent_protobuf.h"
 
 namespace jobscope {
 namespace {
@@ -45,7 +45,7 @@ TEST(Utf8Test, ReplacesEachOffendingByte) {
 }
 
 TEST(Utf8Test, AgreesWithProtobuf) {
-  const google::protobuf::LogSilencer silencer;
+  const SilentProtobuf silent;
   std::mt19937 random(7);
   for (int i = 0; i < 20000; ++i) {
     std::string text;

@@ -426,9 +426,9 @@ TEST_F(NativeCaptureTest, EachStreamLeavesOneAuditLine) {
 TEST_F(NativeCaptureTest, RequestsOfUnknownKindsAreIgnored) {
   StartServer();
   v1::CaptureRequest unknown;
-  unknown.MergeFromString(std::string("\xfa\x03\x05later", 8));  // field 63
+  ASSERT_TRUE(unknown.MergeFromString(std::string("\xfa\x03\x05later", 8)));  // field 63
   v1::FetchRequest unknown_fetch;
-  unknown_fetch.MergeFromString(std::string("\xfa\x03\x05later", 8));
+  ASSERT_TRUE(unknown_fetch.MergeFromString(std::string("\xfa\x03\x05later", 8)));
   ASSERT_EQ(unknown.message_case(), v1::CaptureRequest::MESSAGE_NOT_SET);
   auto stream = Open();
   ASSERT_TRUE(stream->Send(unknown));

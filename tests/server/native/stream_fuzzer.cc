@@ -3,7 +3,6 @@
 // Clients that send any messages in any order over Capture, Fetch and SyncClock, close and break
 // off streams, make unary calls with any bytes, and present any authorization, with TLS or without:
 // each stream ends, only the token is let in, and the worker serves the next client.
-#include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <grpc/slice.h>
 #include <grpcpp/client_context.h>
@@ -38,6 +37,7 @@
 #include "tests/certificates.h"
 #include "tests/fuzz_input.h"
 #include "tests/server/session/fake_collector.h"
+#include "tests/silent_protobuf.h"
 #include "tests/temporary_directory.h"
 
 namespace jobscope {
@@ -321,7 +321,7 @@ void Play(FuzzInput* input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
-  static const google::protobuf::LogSilencer silencer;
+  static const SilentProtobuf silent;
   FuzzInput input(data, size);
   CheckAuthorization(&input);
   Play(&input);

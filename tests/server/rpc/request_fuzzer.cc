@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <google/protobuf/stubs/logging.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include "server/tensorflow/tensorflow_validation.h"
 #include "tensorflow/profiler_service.pb.h"
 #include "tests/fuzz_input.h"
+#include "tests/silent_protobuf.h"
 
 namespace jobscope {
 namespace {
@@ -140,7 +140,7 @@ void CheckForeignOptions(FuzzInput* input) {
 // bytes off the wire.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
-  static const google::protobuf::LogSilencer silencer;
+  static const SilentProtobuf silent;
   if (size < 2) return 0;
   CallContext context;
   context.now = absl::FromUnixSeconds(1'795'248'345);

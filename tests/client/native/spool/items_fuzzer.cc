@@ -3,7 +3,6 @@
 // What a worker streams, through receiver, spool, index and assembler to files: an error, or traces
 // that protobuf reads and that have the events that were counted. The input is {limits, end of the
 // stream}, then a sequence of {operation, size (2 bytes, little-endian), bytes}.
-#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 
@@ -26,6 +25,7 @@
 #include "common/run/run_directory.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/fuzz_input.h"
+#include "tests/silent_protobuf.h"
 #include "tests/temporary_directory.h"
 
 namespace jobscope {
@@ -155,7 +155,7 @@ RunDirectory MakeRun() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
-  static const google::protobuf::LogSilencer silencer;
+  static const SilentProtobuf silent;
   static const RunDirectory directory = MakeRun();
   static WritePool disk(1);
   FuzzInput input(data, size);

@@ -2,7 +2,6 @@
 //
 // A message of a worker. All that is found lies within it, and the fields of its items follow each
 // other; what is no item is a message of the protocol, or an error.
-#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 
@@ -15,6 +14,7 @@
 #include "client/native/wire/native_messages.h"
 #include "client/native/wire/worker_message.h"
 #include "tests/fuzz_input.h"
+#include "tests/silent_protobuf.h"
 
 namespace jobscope {
 namespace {
@@ -67,7 +67,7 @@ void CheckMessage(std::string_view bytes) {
 }  // namespace jobscope
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const google::protobuf::LogSilencer silencer;
+  static const jobscope::SilentProtobuf silent;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   jobscope::CheckItems(bytes);
   jobscope::CheckMessage(bytes);

@@ -2,7 +2,6 @@
 //
 // Items from anywhere: an error, or a trace that protobuf reads. The input is a sequence of {kind,
 // size (2 bytes, little-endian), body}; its first byte chooses the part limit.
-#include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -16,6 +15,7 @@
 #include "common/xspace/assemble/scan.h"
 #include "common/xspace/segment/store.h"
 #include "tensorflow/xplane.pb.h"
+#include "tests/silent_protobuf.h"
 
 namespace {
 
@@ -41,7 +41,7 @@ void Require(bool condition) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const google::protobuf::LogSilencer silencer;
+  static const jobscope::SilentProtobuf silent;
   if (size == 0) return 0;
   AssembleOptions options;
   options.hostname = "fuzz";

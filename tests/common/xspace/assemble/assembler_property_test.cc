@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random sessions, assembled and parsed by protobuf, against the same trace as plain objects.
-#include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "common/xspace/assemble/scan.h"
 #include "tests/common/xspace/assemble/random_trace.h"
 #include "tests/common/xspace/assemble/trace_util.h"
+#include "tests/silent_protobuf.h"
 
 namespace jobscope::xspace {
 namespace {
@@ -252,7 +252,7 @@ TEST(ScanPropertyTest, CountsWhatProtobufCounts) {
 
 // Whatever is done to the bytes: an error, or a trace that protobuf reads; never a crash.
 TEST(DamagedItemsTest, GiveAnErrorOrAValidTrace) {
-  const google::protobuf::LogSilencer silencer;
+  const SilentProtobuf silent;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomTraceOptions trace_options;

@@ -2,7 +2,6 @@
 //
 // A file from anywhere: an error or an account of it; and where protobuf reads it too, the same
 // account.
-#include <google/protobuf/stubs/logging.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,9 +11,10 @@
 #include "common/xspace/assemble/scan.h"
 #include "common/xspace/segment/raw_plane.h"
 #include "tensorflow/xplane.pb.h"
+#include "tests/silent_protobuf.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const google::protobuf::LogSilencer silencer;
+  static const jobscope::SilentProtobuf silent;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto scan = jobscope::xspace::ScanXSpace(bytes);
   if (scan.ok()) {

@@ -2,13 +2,13 @@
 #include "common/xspace/segment/raw_plane.h"
 
 #include <gmock/gmock.h>
-#include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
 
 #include "tensorflow/xplane.pb.h"
+#include "tests/silent_protobuf.h"
 
 namespace jobscope::xspace {
 namespace {
@@ -57,7 +57,7 @@ TEST(RawPlaneTest, EveryStringIsChecked) {
 // What passes, protobuf takes; there are bytes that protobuf takes and that do not pass (groups,
 // for one).
 TEST(RawPlaneTest, WhatPassesParses) {
-  const google::protobuf::LogSilencer silencer;
+  const SilentProtobuf silent;
   const std::string intact = FrameworkPlane().SerializeAsString();
   std::mt19937 random(11);
   int passed = 0;
