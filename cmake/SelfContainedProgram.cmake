@@ -12,6 +12,10 @@ foreach(library grpc++ grpc gpr upb address_sorting protobuf re2 cares ssl crypt
   list(APPEND jobscope_archives ${jobscope_archive_${library}})
 endforeach()
 list(APPEND jobscope_archives ${jobscope_openssl_needs})
+find_library(jobscope_archive_utf8_validity NAMES libutf8_validity.a)  # protobuf's, since 2023
+if(jobscope_archive_utf8_validity)
+  list(APPEND jobscope_archives ${jobscope_archive_utf8_validity})
+endif()
 get_filename_component(folder "${jobscope_archive_grpc}" DIRECTORY)
 file(GLOB jobscope_abseil_archives ${folder}/libabsl_*.a)
 
