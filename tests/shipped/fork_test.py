@@ -8,8 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import warnings
 
 import harness
+
+# Since 3.12 Python warns of each fork of a process with several threads, on the stderr that tests compare.
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
 
 
 def _pool_child(port, library, results):
