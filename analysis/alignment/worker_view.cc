@@ -29,7 +29,7 @@ absl::Status ReadSteps(const v1::Digest& digest, WorkerView* view) {
       packed.account_ns_size() != count || packed.top_name_size() != count ||
       packed.top_self_ns_size() != count ||
       (packed.blocked_ns_size() != count && packed.blocked_ns_size() != 0) ||
-      (packed.asleep_ns_size() != count && packed.asleep_ns_size() != 0)) {
+      packed.asleep_ns_size() > count) {
     return Malformed(digest, "its columns of steps differ in length");
   }
   uint64_t number = 0;

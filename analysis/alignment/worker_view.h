@@ -47,7 +47,7 @@ struct WorkerView {
   // Empty: not recorded. The reduce fills kWaiting and kTransfer.
   std::array<std::vector<int64_t>, kStepClasses> class_ns;
   std::vector<int64_t> blocked_ns;  // empty: no collectives
-  std::vector<int64_t> asleep_ns;   // in time without a recorded wait; empty: not known
+  std::vector<int64_t> asleep_ns;   // without a recorded wait, per step of which it is known
   std::vector<std::string> texts;
   std::vector<CollectiveView> collectives;
 

@@ -32,7 +32,7 @@ void SetFigures(WorkerRow* row) {
   if (!view.asleep_ns.empty()) {
     double sum = 0;
     for (const int64_t ns : view.asleep_ns) sum += static_cast<double>(ns);
-    row->asleep_ms = sum / count / kNsPerMs;
+    row->asleep_ms = sum / static_cast<double>(view.asleep_ns.size()) / kNsPerMs;
   }
   for (size_t c = 0; c < kStepClasses; ++c) {
     if (view.class_ns[c].empty()) continue;

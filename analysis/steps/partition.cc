@@ -185,14 +185,9 @@ void TakeNotRunning(const std::vector<StepSpan>& steps, Partition* partition) {
 // `helped_ns`: the time, by step, in which helpers work.
 void FindAsleep(const std::vector<StepSpan>& steps, const std::vector<Interval>& accounts,
                 const std::vector<int64_t>& helped_ns, Partition* partition) {
-  const auto is_known = [](const StepSpan& step) {
-    return step.cpu_ns.has_value() && step.not_running_ns.has_value();
-  };
-  if (!std::any_of(steps.begin(), steps.end(), is_known)) return;
   constexpr StepClass kMayHide[] = {StepClass::kHost, StepClass::kLaunch, StepClass::kUnexplained};
-  partition->asleep_ns.assign(steps.size(), 0);
   for (size_t s = 0; s < steps.size(); ++s) {
-    if (!is_known(steps[s])) continue;
+    if (!steps[s].cpu_ns.has_value() || !steps[s].not_running_ns.has_value()) continue;
     int64_t hiding_ns = 0;
     for (const StepClass hiding : kMayHide) {
       const std::vector<int64_t>& column = partition->class_ns[Index(hiding)];
@@ -206,8 +201,8 @@ void FindAsleep(const std::vector<StepSpan>& steps, const std::vector<Interval>&
     const std::vector<int64_t>& gc = partition->class_ns[Index(StepClass::kGarbageCollection)];
     const int64_t gc_ns = gc.empty() ? 0 : gc[s];
     const int64_t length_ns = accounts[s].length_ns();
-    partition->asleep_ns[s] = std::clamp<int64_t>(
-        length_ns - (recorded_ns - gc_ns) - AwakeNs(steps[s], length_ns), 0, hiding_ns);
+    partition->asleep_ns.push_back(std::clamp<int64_t>(
+        length_ns - (recorded_ns - gc_ns) - AwakeNs(steps[s], length_ns), 0, hiding_ns));
   }
 }
 

@@ -73,8 +73,8 @@ struct Partition {
   // Per collective: when it blocked the worker, cut at the borders of accounts. Disjoint over all
   // collectives.
   std::vector<Intervals> blocked;
-  // Per step: how long at least its thread slept in host, launch or unexplained time, which no
-  // recorded wait and no work of a helper accounts for. Empty: not known.
+  // Per step with `cpu_ns` and `not_running_ns`: how long at least its thread slept in host, launch
+  // or unexplained time, which no recorded wait and no work of a helper accounts for.
   std::vector<int64_t> asleep_ns;
 };
 

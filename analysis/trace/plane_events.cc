@@ -73,10 +73,10 @@ void PlaneEvents::Take(const Stat& stat, EventFacts* facts) const {
       facts->clipped_step = true;
       return;
     case Fact::kRunDelay:
-      if (is_integer) facts->not_running_ns = std::max<int64_t>(0, stat.integer);
+      if (is_integer && stat.integer >= 0) facts->not_running_ns = stat.integer;
       return;
     case Fact::kCpu:
-      if (is_integer) facts->cpu_ns = std::max<int64_t>(0, stat.integer);
+      if (is_integer && stat.integer >= 0) facts->cpu_ns = stat.integer;
       return;
     case Fact::kStage:
       facts->input = true;

@@ -164,8 +164,11 @@ void NameSleep(const std::vector<size_t>& workers, const std::vector<size_t>& ot
     }
     return asleep;
   };
-  const double asleep_ms = Mean(times(workers));
-  const double more_ms = asleep_ms - Median(times(others));
+  const std::vector<double> of_workers = times(workers);
+  const std::vector<double> of_others = times(others);
+  if (of_workers.empty() || (of_others.empty() && !others.empty())) return;
+  const double asleep_ms = Mean(of_workers);
+  const double more_ms = asleep_ms - Median(of_others);
   if (more_ms > kMinAsleep * (*finding->class_ms - finding->class_others_ms.value_or(0))) {
     finding->asleep_ms = asleep_ms;
   }

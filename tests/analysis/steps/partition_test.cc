@@ -216,8 +216,11 @@ TEST(PartitionTest, AScopeAroundTheWorkOfHelpersIsNoSleep) {
 }
 
 TEST(PartitionTest, WithoutCpuTimesSleepIsNotKnown) {
-  const std::vector<StepSpan> steps = {Step(1, 0, 100)};
+  std::vector<StepSpan> steps = {Step(1, 0, 100), Step(2, 100, 200)};
   EXPECT_THAT(PartitionSteps(steps, AccountsOf(steps), {}).asleep_ns, IsEmpty());
+  steps[1].cpu_ns = 30;
+  steps[1].not_running_ns = 0;
+  EXPECT_THAT(PartitionSteps(steps, AccountsOf(steps), {}).asleep_ns, ElementsAre(70));
 }
 
 // Whatever is recorded: classes and blocked time add up to the accounts.

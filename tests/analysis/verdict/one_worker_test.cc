@@ -136,12 +136,14 @@ TEST_F(OneWorkerTest, ACompilationAtTheStartIsNoBound) {
   EXPECT_THAT(verdict["advice"].get<std::string>(), Not(HasSubstr("recompilation")));
 }
 
-// A lock, a socket: nothing is recorded of it but that the thread neither ran nor wanted to.
+// A lock, a socket: nothing is recorded of it but that the thread neither ran nor wanted to. Of
+// every other step not even that.
 TEST_F(OneWorkerTest, SleepsForWhoKnowsWhat) {
   TraceFile trace;
   for (int step = 0; step < 20; ++step) {
     trace.Step(step, step * 10, step * 10 + 10,
-               {{"cpu_ns", 2'000'000}, {"run_delay_ns", 1'000'000}});
+               step % 2 == 0 ? Stats{{"cpu_ns", 2'000'000}, {"run_delay_ns", 1'000'000}}
+                             : Stats{{"cpu_ns", -1}, {"run_delay_ns", -1}});
     trace.Event("forward", step * 10, step * 10 + 3);
   }
   AddWorker(0, "node0", trace);

@@ -198,6 +198,33 @@ TEST_F(StragglerTest, AQuotaOfCpuIsTheCauseOfNotRunning) {
   EXPECT_THAT(verdict["advice"].dump(), HasSubstr("cpu.max"));
 }
 
+// The steps of the other ranks carry no CPU times: whether they sleep as long is not known.
+TEST_F(StragglerTest, SleepIsNotComparedWithWhatIsNotKnown) {
+  const auto sleeps = [&](const std::string& name, const Stats& of_others) {
+    const std::string path = directory_.path() + "/" + name;
+    std::filesystem::create_directory(path);
+    MadeRun run(path);
+    for (int rank = 0; rank < 4; ++rank) {
+      TraceFile trace;
+      for (int step = 0; step < 30; ++step) {
+        const double begin_ms = step * 60;
+        const double arrival_ms = begin_ms + (rank == 1 ? 50 : 20) + Jitter(rank, step);
+        trace.Step(step, begin_ms, begin_ms + 60,
+                   rank == 1 ? Stats{{"cpu_ns", 1'000'000}, {"run_delay_ns", 0}} : of_others);
+        trace.Event("forward", begin_ms, arrival_ms);
+        trace.AllReduce(step, arrival_ms, begin_ms + 59);
+      }
+      run.AddWorker(rank, "node0", trace);
+    }
+    run.WriteManifest();
+    const json verdict = ReportOf(path)["verdict"];
+    EXPECT_EQ(verdict["workers"], json({"w1"})) << verdict;
+    return verdict.contains("asleep_ms");
+  };
+  EXPECT_TRUE(sleeps("known", {{"cpu_ns", 20'000'000}, {"run_delay_ns", 0}}));
+  EXPECT_FALSE(sleeps("unknown", {}));
+}
+
 // An all_reduce is called and left to run; the program waits for it in a scope, or in none.
 TEST_F(StragglerTest, AScopeThatWaitsForACollectiveHidesNoStraggler) {
   const auto verdict = [&](const std::string& scope) {
