@@ -146,7 +146,6 @@ std::string StepsInferredFrom(const Reader& reader) {
   const uint32_t source = reader.step_source();
   if (source == 0 || reader.site(source, &info) != 0) return {};
   if (info.role != JOBSCOPE_ROLE_INFERRED_STEP || info.name == nullptr) return {};
-  // The dictionary cuts names after 127 bytes, even within a character.
   std::string scratch;
   return std::string(ToUtf8(info.name, &scratch));
 }

@@ -153,20 +153,31 @@ uint32_t Hash(uint32_t hash, const char* bytes, size_t length) {
   return hash ^ (hash >> 15);
 }
 
-// A string cut to the length that an entry keeps, without its terminator.
+// A string cut between characters to the length that an entry keeps, without its terminator.
 struct Piece {
   const char* text;
   size_t length;
 };
-Piece Front(const char* text, uint32_t room) {
+// Returns how many of the first `length` bytes of `text`, which is longer, to keep so that no
+// character of UTF-8 is divided.
+size_t CharacterEnd(const char* text, size_t length) {
+  size_t end = length;
+  while (length - end < 3 && end > 0 && (text[end] & 0xc0) == 0x80) --end;
+  return end;
+}
+// `length`: of a text that need not be terminated.
+Piece Front(const char* text, uint32_t room, size_t length = SIZE_MAX) {
   if (text == nullptr) return {"", 0};
-  return {text, strnlen(text, room - 1)};
+  const size_t found = strnlen(text, length < room ? length : room);
+  return {text, found < room ? found : CharacterEnd(text, room - 1)};
 }
 Piece Back(const char* text, uint32_t room) {
   if (text == nullptr) return {"", 0};
   const size_t length = strlen(text);
-  const size_t kept = length < room - 1 ? length : room - 1;
-  return {text + (length - kept), kept};
+  if (length < room) return {text, length};
+  const char* begin = text + (length - (room - 1));
+  for (int part = 0; part < 3 && (*begin & 0xc0) == 0x80; ++part) ++begin;
+  return {begin, static_cast<size_t>(text + length - begin)};
 }
 bool Same(const char* stored, const Piece& piece) {
   return memcmp(stored, piece.text, piece.length) == 0 && stored[piece.length] == '\0';
@@ -222,7 +233,7 @@ uint32_t FindOrAddSite(const jobscope_site& site, const char* const* keys, uint3
 uint32_t FindOrAddName(const char* text, size_t length) {
   Dictionary* dictionary = Get();
   if (dictionary == nullptr || text == nullptr) return Refuse();
-  const Piece piece = {text, strnlen(text, length < kMaxNameBytes ? length : kMaxNameBytes - 1)};
+  const Piece piece = Front(text, kMaxNameBytes, length);
   const uint32_t id = dictionary->names.FindOrAdd(
       Hash(kHashSeed, piece.text, piece.length),
       [&](const NameEntry& entry) { return Same(entry.text, piece); },

@@ -71,6 +71,34 @@ TEST(Dictionary, LongStringsAreCutPathsKeepTheirEnd) {
   EXPECT_EQ(std::string(info.keys[0]), std::string(keys[0]).substr(0, 31));
 }
 
+TEST(Dictionary, StringsAreCutBetweenCharacters) {
+  std::string wide;  // characters of 2, 3 and 4 bytes
+  while (wide.size() < 300) wide += "\u00e9\u20ac\U0001f600";
+  const auto begins = [](const std::string& text) { return (text[0] & 0xc0) != 0x80; };
+  for (size_t first = 0; first < 9; ++first) {
+    // Every byte of a character is once the first one that does not fit.
+    const std::string text = std::string(first, 'x') + wide;
+    const std::string path = wide + std::string(first, 'x');
+    const char* keys[] = {text.c_str()};
+    const uint32_t id = jobscope_trace_site(text.c_str(), text.c_str(), path.c_str(), 4,
+                                            JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_SCOPE, keys, 1);
+    jobscope_site_info info;
+    ASSERT_EQ(Reader()->site(id, &info), 0);
+    const std::string name =
+        Reader()->name(jobscope_trace_writer()->intern(text.data(), text.size()));
+    EXPECT_EQ(name, info.name);
+    for (const std::string& cut : {name, std::string(info.category), std::string(info.keys[0])}) {
+      ASSERT_EQ(cut, text.substr(0, cut.size()));
+      EXPECT_TRUE(begins(text.substr(cut.size()))) << cut;
+    }
+    EXPECT_GE(name.size(), 124u);
+    const std::string file = info.file;
+    EXPECT_TRUE(begins(file)) << file;
+    EXPECT_GE(file.size(), 124u);
+    EXPECT_EQ(file, path.substr(path.size() - file.size()));
+  }
+}
+
 TEST(Dictionary, UnknownIds) {
   jobscope_site_info info;
   for (uint32_t id : {0u, 15000u, 100000u, ~0u}) EXPECT_NE(Reader()->site(id, &info), 0) << id;
