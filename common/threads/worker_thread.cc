@@ -101,8 +101,8 @@ void* RunLaunch(void* argument) {
   } catch (const std::exception& error) {
     Log(LogLevel::kError, "a thread of the profiler has ended early: out of memory");
   }
-  // The C library frees the last message only after a sanitizer has forgotten this thread: a program
-  // that ended in between would have a leak.
+  // The C library frees the last message only after a sanitizer has forgotten this thread: a
+  // program that ended in between would have a leak.
   while (dlerror() != nullptr) {
   }
   return nullptr;

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 namespace jobscope {
 namespace {

@@ -20,8 +20,8 @@
 
 namespace jobscope {
 
-// One thread. Bytes wait for their delay in memory; a direction reads no further than 4 MiB ahead of
-// what its receiver takes.
+// One thread. Bytes wait for their delay in memory; a direction reads no further than 4 MiB ahead
+// of what its receiver takes.
 class TcpProxy {
  public:
   using Clock = std::chrono::steady_clock;
